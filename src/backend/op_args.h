@@ -1,0 +1,264 @@
+#pragma once
+
+#include <cstdint>
+
+#include "backend/tensor.h"
+
+namespace flywheel {
+
+class AttentionPlan;
+
+// The arguments of every op of the seam, one struct an op.
+//
+// Letters: T tokens of all sequences packed back to back, d model width, V vocabulary (Vp padded), f MLP
+// width, H query heads, Hkv key/value heads, D head size, Q = (H + 2 Hkv) D. f32 unless said. A tensor
+// marked "optional" may be an empty view. Destinations come first. Destinations must not overlap
+// sources unless a comment allows it. Weight gradients accumulate; activation gradients overwrite
+// unless `accumulate` is set.
+
+// out = op(a) op(b) [+ out] [+ bias], op(x) = x or its transpose. Accumulates in f32; the sum over K has a
+// fixed order whatever the number of threads.
+struct Matmul {
+  TensorView out;   // [M, N], rows may be strided
+  TensorView a;     // [M, K], or [K, M] if transpose_a; rows may be strided
+  TensorView b;     // [K, N], or [N, K] if transpose_b; rows may be strided
+  TensorView bias;  // [N], optional; not together with accumulate
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool accumulate = false;  // out += instead of out =
+};
+
+// dbias += sum of dout over rows.
+struct BiasBackward {
+  TensorView dbias;  // [N], accumulates
+  TensorView dout;   // [T, N]
+};
+
+// out[t] = table[ids[t]] (+ position_table[positions[t]])
+struct EmbeddingForward {
+  TensorView out;             // [T, d]
+  TensorView ids;             // [T] i32, each below V
+  TensorView table;           // [V, d]
+  TensorView position_table;  // [P, d], optional
+  TensorView positions;       // [T] i32, needed with position_table
+};
+
+struct EmbeddingBackward {
+  TensorView dtable;           // [V, d], accumulates
+  TensorView dposition_table;  // [P, d], optional, accumulates
+  TensorView dout;             // [T, d]
+  TensorView ids;              // [T] i32
+  TensorView positions;        // [T] i32, needed with dposition_table
+};
+
+// out = x * rstd * weight, rstd = (mean(x^2) + eps)^(-1/2) over each row. Zhang & Sennrich 2019.
+struct RmsNormForward {
+  TensorView out;     // [T, d]
+  TensorView rstd;    // [T], saved for backward
+  TensorView x;       // [T, d]
+  TensorView weight;  // [d]
+  float eps = 1e-5F;
+};
+
+// sum = x + residual, then as RmsNormForward on sum.
+struct AddRmsNormForward {
+  TensorView sum;       // [T, d], may be x or residual
+  TensorView out;       // [T, d]
+  TensorView rstd;      // [T]
+  TensorView x;         // [T, d]
+  TensorView residual;  // [T, d]
+  TensorView weight;    // [d]
+  float eps = 1e-5F;
+};
+
+struct RmsNormBackward {
+  TensorView dx;       // [T, d]
+  TensorView dweight;  // [d], accumulates
+  TensorView dout;     // [T, d]
+  TensorView x;        // [T, d]
+  TensorView rstd;     // [T]
+  TensorView weight;   // [d]
+  bool accumulate = false;  // dx += instead of dx =
+};
+
+// out = (x - mean) * rstd * weight + bias over each row, biased variance. Ba et al. 2016.
+struct LayerNormForward {
+  TensorView out;     // [T, d]
+  TensorView mean;    // [T], saved for backward
+  TensorView rstd;    // [T], saved for backward
+  TensorView x;       // [T, d]
+  TensorView weight;  // [d]
+  TensorView bias;    // [d], optional
+  float eps = 1e-5F;
+};
+
+struct LayerNormBackward {
+  TensorView dx;       // [T, d]
+  TensorView dweight;  // [d], accumulates
+  TensorView dbias;    // [d], accumulates, optional
+  TensorView dout;     // [T, d]
+  TensorView x;        // [T, d]
+  TensorView mean;     // [T]
+  TensorView rstd;     // [T]
+  TensorView weight;   // [d]
+  bool accumulate = false;  // dx += instead of dx =
+};
+
+// Takes the fused projections apart: q and k get the per-head RMS norm (if its weights are given), then
+// RoPE at `positions` (if tables are given; pairs (m, m + D/2), Su et al. 2021); v is copied.
+struct SplitHeadsForward {
+  TensorView q;              // [T, H, D], any strides
+  TensorView k;              // [T, Hkv, D], any strides
+  TensorView v;              // [T, Hkv, D], any strides
+  TensorView q_rstd;         // [T, H], saved for backward; with q_norm_weight
+  TensorView k_rstd;         // [T, Hkv], saved for backward; with k_norm_weight
+  TensorView qkv;            // [T, Q], a row is q heads, k heads, v heads
+  TensorView q_norm_weight;  // [D], optional
+  TensorView k_norm_weight;  // [D], optional, with q_norm_weight
+  TensorView cos;            // [P, D/2], optional
+  TensorView sin;            // [P, D/2], with cos
+  TensorView positions;      // [T] i32, each below P; with cos
+  float eps = 1e-6F;
+};
+
+struct SplitHeadsBackward {
+  TensorView dqkv;            // [T, Q]
+  TensorView dq_norm_weight;  // [D], accumulates, optional
+  TensorView dk_norm_weight;  // [D], accumulates, optional
+  TensorView dq;              // [T, H, D], any strides
+  TensorView dk;              // [T, Hkv, D], any strides
+  TensorView dv;              // [T, Hkv, D], any strides
+  TensorView qkv;             // [T, Q], as in forward; needed with the norms
+  TensorView q_rstd;          // [T, H]
+  TensorView k_rstd;          // [T, Hkv]
+  TensorView q_norm_weight;   // [D], optional
+  TensorView k_norm_weight;   // [D], optional
+  TensorView cos;             // [P, D/2], optional
+  TensorView sin;             // [P, D/2]
+  TensorView positions;       // [T] i32
+};
+
+// Softmax attention over the visible sets of the plan. Query head h reads key head h / (H / Hkv).
+struct AttentionForward {
+  TensorView out;  // [T, H, D], any strides
+  TensorView lse;  // [H, T], log-sum-exp of the scaled scores (natural logarithm), saved for backward
+  TensorView q;    // [T, H, D], any strides
+  TensorView k;    // [T, Hkv, D], any strides
+  TensorView v;    // [T, Hkv, D], any strides
+  const AttentionPlan* plan = nullptr;
+  float scale = 0;  // of the scores, 1/sqrt(D)
+};
+
+struct AttentionBackward {
+  TensorView dq;    // [T, H, D], any strides
+  TensorView dk;    // [T, Hkv, D], any strides
+  TensorView dv;    // [T, Hkv, D], any strides
+  TensorView dout;  // [T, H, D], any strides
+  TensorView out;   // [T, H, D], any strides, from forward
+  TensorView lse;   // [H, T], from forward
+  TensorView q;     // [T, H, D], any strides
+  TensorView k;     // [T, Hkv, D], any strides
+  TensorView v;     // [T, Hkv, D], any strides
+  const AttentionPlan* plan = nullptr;
+  float scale = 0;
+  bool accumulate = false;  // dq, dk, dv += instead of =
+};
+
+// out = sigmoid(a_logits) * a + sigmoid(b_logits) * b, one gate a head or a channel (attention.md 4).
+struct GateMixForward {
+  TensorView out;          // [T, H, D], contiguous
+  TensorView a;            // [T, H, D], contiguous
+  TensorView b;            // [T, H, D], contiguous
+  TensorView gate_logits;  // [T, 2 G], a's gates then b's; G = H (one a head) or H D (one a channel)
+};
+
+struct GateMixBackward {
+  TensorView da;            // [T, H, D], may be dout
+  TensorView db;            // [T, H, D]
+  TensorView dgate_logits;  // [T, 2 G]
+  TensorView dout;          // [T, H, D]
+  TensorView a;             // [T, H, D]
+  TensorView b;             // [T, H, D]
+  TensorView gate_logits;   // [T, 2 G]
+};
+
+// out = silu(gate) * up, a row of gate_up is gate then up. Shazeer 2020.
+struct SwigluForward {
+  TensorView out;      // [T, f]
+  TensorView gate_up;  // [T, 2 f]
+};
+
+struct SwigluBackward {
+  TensorView dgate_up;  // [T, 2 f], may be gate_up
+  TensorView dout;      // [T, f]
+  TensorView gate_up;   // [T, 2 f]
+};
+
+// The tanh form of GELU (GPT-2's gelu_new). Hendrycks & Gimpel 2016.
+struct GeluForward {
+  TensorView out;  // [T, f]
+  TensorView x;    // [T, f]
+};
+
+struct GeluBackward {
+  TensorView dx;    // [T, f], may be x
+  TensorView dout;  // [T, f]
+  TensorView x;     // [T, f]
+};
+
+// Per row: loss = logsumexp(logits[0..V)) - logits[target] + z_loss * logsumexp^2; and, in place of the
+// logits, gradient_scale * dloss/dlogits (columns V..Vp get 0). gradient_scale 0 leaves the logits alone.
+// A target of -1 gives loss 0 and a gradient of 0.
+struct CrossEntropy {
+  TensorView losses;   // [t], without the z-loss term
+  TensorView logits;   // [t, Vp]; overwritten by the gradient
+  TensorView targets;  // [t] i32
+  std::int64_t vocab_size = 0;
+  float gradient_scale = 0;
+  float z_loss = 0;
+};
+
+// One fused pass of AdamW (Loshchilov & Hutter 2019): g' = g * clip; m = b1 m + (1-b1) g'; v = b2 v + (1-b2) g'^2;
+// w = w - lr (m / c1 / (sqrt(v / c2) + eps) + decay w), c = 1 - b^step.
+struct AdamWStep {
+  TensorView param;  // [n]
+  TensorView m;      // [n]
+  TensorView v;      // [n]
+  TensorView grad;   // [n]
+  TensorView clip;   // [1], factor of the gradient, on the device
+  std::int64_t step = 1;  // counts from 1
+  float learning_rate = 0;
+  float beta1 = 0.9F;
+  float beta2 = 0.95F;
+  float eps = 1e-8F;
+  float weight_decay = 0;
+};
+
+// out[0] = sum of squares of x in f64, in a fixed order. Not finite if any element is not.
+struct SumOfSquares {
+  TensorView out;  // [1] f64
+  TensorView x;    // contiguous
+};
+
+struct Add {
+  TensorView out;  // any shape, contiguous, may be a or b
+  TensorView a;
+  TensorView b;
+};
+
+struct Scale {
+  TensorView x;  // contiguous, in place
+  float factor = 1;
+};
+
+struct Fill {
+  TensorView x;  // contiguous f32
+  float value = 0;
+};
+
+struct Copy {
+  TensorView out;  // same shape, dtype and device, both contiguous
+  TensorView x;
+};
+
+}  // namespace flywheel
