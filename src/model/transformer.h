@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "core/philox.h"
+#include "model/model_config.h"
+
+namespace flywheel {
+
+// One named parameter: Hugging Face's name and shape.
+struct Parameter {
+  std::string name;
+  Shape shape;
+  TensorView value;
+  TensorView grad;    // empty in an inference-only model
+  bool decay = false;  // weight decay applies (matrices only)
+};
+
+// What is kept from forward for backward. All policies give the same bits.
+enum class RecomputePolicy : std::uint8_t {
+  None,   // keep everything
+  Mlp,    // recompute the MLP's inner activations and norms
+  Layer,  // keep each layer's input only
+};
+constexpr auto enum_names(RecomputePolicy) {
+  return std::array{EnumName{"none", RecomputePolicy::None}, EnumName{"mlp", RecomputePolicy::Mlp},
+                    EnumName{"layer", RecomputePolicy::Layer}};
+}
+
+struct TransformerLimits {
+  std::int64_t max_tokens = 0;     // of one micro-batch
+  std::int64_t max_sequences = 0;  // of one micro-batch
+  bool training = true;            // false: no gradients, no saved activations
+  RecomputePolicy recompute = RecomputePolicy::None;
+  std::int64_t loss_chunk = 0;  // rows of logits at a time; 0 = chosen
+};
+
+// Host-side input of one pass; sequences are packed back to back.
+struct PackedTokens {
+  std::span<const std::int32_t> inputs;      // [T]
+  std::span<const std::int32_t> targets;     // [T], -1 = not counted
+  std::span<const std::int32_t> positions;   // [T]
+  std::span<const std::int32_t> cu_seqlens;  // [S + 1]
+  std::uint32_t first_sequence = 0;          // number of sequence 0 within the global batch
+};
+
+// Which permutations the sa paths draw.
+struct PermutationDraw {
+  std::uint64_t seed = 0;
+  RandomStream stream = RandomStream::kTrainingPermutation;
+  std::uint32_t draw = 0;
+};
+
+struct MemoryLine {
+  std::string name;  // "parameters", "gradients", "activations: attention", ...
+  std::int64_t bytes = 0;
+};
+
+struct ModelCost {
+  std::int64_t parameters = 0;            // tied counted once, padding not counted
+  std::int64_t matmul_parameters = 0;     // weights that take part in matmuls (a tied table counts as the head)
+  double flops_per_token = 0;             // training: 6 N_matmul + 14 D visible pairs a head (4 D forward, 10 D backward)
+  double mean_visible_keys = 0;           // over positions and layers, both paths of gated layers counted
+};
+
+class Transformer {
+ public:
+  // Allocates everything; nothing is allocated in a pass.
+  Transformer(const ModelConfig& config, Backend& backend, const TransformerLimits& limits);
+  ~Transformer();
+
+  const ModelConfig& config() const;
+  std::span<const Parameter> parameters() const;
+
+  // N(0, initializer_range^2), residual output projections scaled by 1/sqrt(2 layers), norms 1, biases 0. A pure
+  // function of (seed, parameter name, index).
+  void initialize(std::uint64_t seed);
+  void zero_gradients();
+
+  // Adds the gradient of loss_scale * sum of losses (+ z-loss) to the gradients. Returns the sum of the losses.
+  double forward_backward(const PackedTokens& tokens, const PermutationDraw& draw, double loss_scale,
+                          double z_loss = 0);
+  // Losses only, one a token, in nats. Returns their sum.
+  double forward(const PackedTokens& tokens, const PermutationDraw& draw, std::span<float> losses);
+  // Logits of the given rows, [rows, vocab_size] row-major on the host.
+  void logits(const PackedTokens& tokens, const PermutationDraw& draw, std::span<const std::int64_t> rows,
+              std::span<float> out);
+
+  // What the constructor allocates, without allocating it.
+  static std::vector<MemoryLine> memory(const ModelConfig& config, const TransformerLimits& limits);
+  // For sequences of this length.
+  static ModelCost cost(const ModelConfig& config, std::int64_t sequence_length);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flywheel
