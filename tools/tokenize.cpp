@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cxxopts.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -28,7 +29,7 @@ Examples:
       --validation-fraction 0 --output data/stories stories.txt
 )";
 
-// Progress on standard error: one line rewritten on a terminal, else a line every ten seconds.
+// On standard error: one line rewritten on a terminal, else a line every ten seconds.
 class ProgressLine {
  public:
   ~ProgressLine() { clear(); }
@@ -111,10 +112,6 @@ TokenizeConfig read_config(const cxxopts::ParseResult& args) {
   return config;
 }
 
-void print_split(const char* name, const TokenizeSummary::Split& split) {
-  fmt::print("{:<10}  {:>12}  {:>14}  {:>6}\n", name, split.documents, split.tokens, split.shards);
-}
-
 int run(int argc, char** argv) {
   cxxopts::Options options = make_options();
   const auto args = options.parse(argc, argv);
@@ -125,21 +122,23 @@ int run(int argc, char** argv) {
   const TokenizeConfig config = read_config(args);
   const auto tokenizer = Tokenizer::load(args["tokenizer"].as<std::string>());
   ProgressLine line;
-  const TokenizeSummary summary = tokenize_files(
-      *tokenizer, config, [&](const TokenizeProgress& progress) { line.show(progress); });
+  const auto report = [&](const TokenizeProgress& progress) { line.show(progress); };
+  const TokenizeSummary summary = tokenize_files(*tokenizer, config, report);
   line.clear();
 
   const std::int64_t tokens = summary.train.tokens + summary.validation.tokens;
   const auto bytes = static_cast<double>(summary.text_bytes);
-  fmt::print("{:<10}  {:>12}  {:>14}  {:>6}\n", "", "documents", "tokens", "shards");
-  print_split("train", summary.train);
-  print_split("validation", summary.validation);
-  fmt::print("{:.4f} tokens a byte, {:.1f} MB of text in {:.1f} s, {:.1f} MB/s; written to {}\n",
+  for (const auto& [name, split] :
+       {std::pair{"train", summary.train}, {"validation", summary.validation}}) {
+    fmt::print("{:<10} {:>9} documents {:>12} tokens {:>4} shards\n", name, split.documents,
+               split.tokens, split.shards);
+  }
+  fmt::print("{:.4f} tokens a byte, {:.1f} MB in {:.1f} s, {:.1f} MB/s; written to {}\n",
              static_cast<double>(tokens) / bytes, bytes / 1e6, line.seconds(),
              bytes / 1e6 / line.seconds(), config.output.string());
   if (summary.validation.documents == 0 && config.validation_fraction > 0) {
     fmt::print(
-        "No document fell to validation: raise --validation-fraction, or cut the text into more "
+        "No document fell to validation: raise --validation-fraction or cut the text into more\n"
         "documents with --document-separator.\n");
   }
   return 0;
