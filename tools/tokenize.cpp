@@ -6,11 +6,11 @@
 #include <chrono>
 #include <cxxopts.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "data/tokenize_job.h"
+#include "data/tokenize_report.h"
 #include "tools/program.h"
 
 namespace {
@@ -38,15 +38,8 @@ class ProgressLine {
     if (now - shown_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10)))
       return;
     shown_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    const auto bytes = static_cast<double>(progress.bytes);
-    const auto total = static_cast<double>(progress.total_bytes);
-    const double left = bytes < total ? (total - bytes) / (bytes / seconds) : 0;
-    fmt::print(
-        stderr,
-        "{}{:.0f} of {:.0f} MB, {} documents, {:.1f} MB/s, {:.2f}M tokens/s, {:.0f} s left{}",
-        terminal_ ? "\r" : "", bytes / 1e6, total / 1e6, progress.documents, bytes / 1e6 / seconds,
-        static_cast<double>(progress.tokens) / 1e6 / seconds, left, terminal_ ? "\033[K" : "\n");
+    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", progress_text(progress, seconds()),
+               terminal_ ? "\033[K" : "\n");
   }
 
   void clear() const {
@@ -126,16 +119,7 @@ int run(int argc, char** argv) {
   const TokenizeSummary summary = tokenize_files(*tokenizer, config, report);
   line.clear();
 
-  const std::int64_t tokens = summary.train.tokens + summary.validation.tokens;
-  const auto bytes = static_cast<double>(summary.text_bytes);
-  for (const auto& [name, split] :
-       {std::pair{"train", summary.train}, {"validation", summary.validation}}) {
-    fmt::print("{:<10} {:>9} documents {:>12} tokens {:>4} shards\n", name, split.documents,
-               split.tokens, split.shards);
-  }
-  fmt::print("{:.4f} tokens a byte, {:.1f} MB in {:.1f} s, {:.1f} MB/s; written to {}\n",
-             static_cast<double>(tokens) / bytes, bytes / 1e6, line.seconds(),
-             bytes / 1e6 / line.seconds(), config.output.string());
+  fmt::print("{}", summary_text(summary, line.seconds()));
   if (summary.validation.documents == 0 && config.validation_fraction > 0) {
     fmt::print(
         "No document fell to validation: raise --validation-fraction or cut the text into more\n"
