@@ -12,7 +12,8 @@ namespace flywheel {
 
 enum class NormKind : std::uint8_t { RmsNorm, LayerNorm };
 constexpr auto enum_names(NormKind) {
-  return std::array{EnumName{"rms_norm", NormKind::RmsNorm}, EnumName{"layer_norm", NormKind::LayerNorm}};
+  return std::array{EnumName{"rms_norm", NormKind::RmsNorm},
+                    EnumName{"layer_norm", NormKind::LayerNorm}};
 }
 
 enum class MlpKind : std::uint8_t { Swiglu, Gelu };
@@ -22,12 +23,14 @@ constexpr auto enum_names(MlpKind) {
 
 enum class PositionKind : std::uint8_t { Rope, Learned };
 constexpr auto enum_names(PositionKind) {
-  return std::array{EnumName{"rope", PositionKind::Rope}, EnumName{"learned", PositionKind::Learned}};
+  return std::array{EnumName{"rope", PositionKind::Rope},
+                    EnumName{"learned", PositionKind::Learned}};
 }
 
 enum class RopeScalingKind : std::uint8_t { None, Linear, Llama3 };
 constexpr auto enum_names(RopeScalingKind) {
-  return std::array{EnumName{"none", RopeScalingKind::None}, EnumName{"linear", RopeScalingKind::Linear},
+  return std::array{EnumName{"none", RopeScalingKind::None},
+                    EnumName{"linear", RopeScalingKind::Linear},
                     EnumName{"llama3", RopeScalingKind::Llama3}};
 }
 
@@ -44,14 +47,14 @@ struct LayerAttention {
   GateKind gate = GateKind::Head;
 };
 
-// An entry of attention.pattern: a name ("full", "swa", "sa", "sa_swa") or an object; unset values (window 0)
-// come from the section around it.
+// An entry of attention.pattern: a name ("full", "swa", "sa", "sa_swa") or an object; unset values
+// (window 0) come from the section around it.
 struct LayerPatternConfig {
   std::string pattern;
   std::int64_t window = 0;
   std::int64_t sa_window = 0;
   std::int64_t swa_window = 0;
-  std::string band;    // "" = the section's
+  std::string band;  // "" = the section's
   std::string budget;
   std::string gate;
 };
@@ -82,8 +85,8 @@ struct ModelConfig {
   std::int64_t hidden_size = 768;
   std::int64_t layers = 12;
   std::int64_t heads = 12;
-  std::int64_t kv_heads = 0;   // 0 = heads
-  std::int64_t head_dim = 0;   // 0 = hidden_size / heads; a multiple of 8
+  std::int64_t kv_heads = 0;  // 0 = heads
+  std::int64_t head_dim = 0;  // 0 = hidden_size / heads; a multiple of 8
   std::int64_t intermediate_size = 2048;
   std::int64_t max_positions = 2048;
   NormKind norm = NormKind::RmsNorm;
