@@ -12,7 +12,8 @@
 namespace flywheel {
 
 AppendFile::AppendFile(const std::filesystem::path& path)
-    : path_(path), descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+    : path_(path),
+      descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
   require(descriptor_ >= 0, ErrorKind::Io, "{}: cannot open for appending: {}", path.string(),
           std::strerror(errno));
 }
@@ -28,7 +29,8 @@ void AppendFile::append(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    require(count >= 0, ErrorKind::Io, "{}: cannot write: {}", path_.string(), std::strerror(errno));
+    require(count >= 0, ErrorKind::Io, "{}: cannot write: {}", path_.string(),
+            std::strerror(errno));
     bytes.remove_prefix(static_cast<std::size_t>(count));
   }
 }

@@ -5,8 +5,8 @@
 
 namespace flywheel {
 
-// A file that only grows. Each append is one write to the operating system, so that what was appended
-// survives the death of this process. Error Io names the path.
+// A file that only grows. Each append is one write to the operating system, so that what was
+// appended survives the death of this process. Error Io names the path.
 class AppendFile {
  public:
   explicit AppendFile(const std::filesystem::path& path);  // creates it where it is missing

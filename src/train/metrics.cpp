@@ -56,7 +56,8 @@ void Metrics::write(std::string_view kind, std::int64_t step, std::span<const Sc
     jsonl_.append(line.dump() + "\n");
     if (!events_) return;
     std::vector<std::string> tags;
-    for (const Scalar& scalar : scalars) tags.push_back(std::string(kind) + "/" + std::string(scalar.tag));
+    for (const Scalar& scalar : scalars)
+      tags.push_back(std::string(kind) + "/" + std::string(scalar.tag));
     std::vector<Scalar> tagged(scalars.begin(), scalars.end());
     for (std::size_t i = 0; i < tags.size(); ++i) tagged[i].tag = tags[i];
     events_->write(step, now, tagged);

@@ -12,8 +12,8 @@
 
 namespace flywheel {
 
-// What machines read of a run: metrics.jsonl, one object a line that begins with "kind" and "step", and
-// TensorBoard event files beside it. Failing writes must not end a run: they are reported once.
+// What machines read of a run: metrics.jsonl, one object a line that begins with "kind" and "step",
+// and TensorBoard event files beside it. Failing writes must not end a run: they are reported once.
 class Metrics {
  public:
   // Entries of steps after `resumed_step` are of a run that was cut off and are removed.

@@ -7,9 +7,9 @@
 namespace flywheel {
 
 // The learning rate of each step: linear warmup from 0, then by kind
-//   cosine    half a cosine from the peak to final_fraction of it at the last step (Loshchilov & Hutter 2017)
-//   linear    a straight line to the same end
-//   wsd       the peak, then a straight line to the same end over the last decay_fraction of the run
+//   cosine    half a cosine from the peak to final_fraction of it at the last step (Loshchilov &
+//   Hutter 2017) linear    a straight line to the same end wsd       the peak, then a straight line
+//   to the same end over the last decay_fraction of the run
 //             (warmup-stable-decay, Hu et al. 2024)
 //   constant  the peak
 class Schedule {

@@ -31,9 +31,13 @@ StopRequest::StopRequest() {
   received_signal = 0;
   install(on_signal);
 }
-StopRequest::~StopRequest() { install(SIG_DFL); }
+StopRequest::~StopRequest() {
+  install(SIG_DFL);
+}
 
-bool StopRequest::requested() const { return received_signal != 0; }
+bool StopRequest::requested() const {
+  return received_signal != 0;
+}
 const char* StopRequest::signal_name() const {
   return received_signal == SIGINT ? "SIGINT" : "SIGTERM";
 }

@@ -2,8 +2,8 @@
 
 namespace flywheel {
 
-// While an object lives, SIGINT and SIGTERM ask the program to stop at a good moment; a second one ends it at
-// once (exit code 130). One object at a time.
+// While an object lives, SIGINT and SIGTERM ask the program to stop at a good moment; a second one
+// ends it at once (exit code 130). One object at a time.
 class StopRequest {
  public:
   StopRequest();

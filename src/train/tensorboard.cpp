@@ -89,7 +89,9 @@ EventWriter::EventWriter(const std::filesystem::path& folder, std::int64_t first
 
 EventWriter::~EventWriter() = default;
 
-const std::filesystem::path& EventWriter::path() const { return impl_->file.path(); }
+const std::filesystem::path& EventWriter::path() const {
+  return impl_->file.path();
+}
 
 void EventWriter::write(std::int64_t step, double wall_time, std::span<const Scalar> scalars) {
   events::Event event;

@@ -14,7 +14,8 @@ struct Scalar {
   double value = 0;
 };
 
-// The framing of event files: length, its masked CRC-32C, the record, its masked CRC-32C, little-endian.
+// The framing of event files: length, its masked CRC-32C, the record, its masked CRC-32C,
+// little-endian.
 std::string frame_record(std::string_view record);
 std::uint32_t crc32c(std::string_view bytes);  // Castagnoli polynomial
 

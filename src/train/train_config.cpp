@@ -53,7 +53,8 @@ void validate_data(const RunConfig& config, ConfigFaults& faults) {
     const std::string path = fmt::format("data.train.{}", i);
     faults.require(!data.train[i].files.empty(), path + ".files", "expected at least one file");
     faults.require(data.train[i].weight > 0 && std::isfinite(data.train[i].weight),
-                   path + ".weight", fmt::format("expected more than 0, got {}", data.train[i].weight));
+                   path + ".weight",
+                   fmt::format("expected more than 0, got {}", data.train[i].weight));
   }
   check.integer("sequence_length", data.sequence_length, 1, std::int64_t{1} << 24);
   if (data.sequence_length > config.model.max_positions) {
@@ -91,10 +92,11 @@ void validate_batch(const RunConfig& config, ConfigFaults& faults) {
   check.integer("global_batch_tokens", train.global_batch_tokens, 1, std::int64_t{1} << 31);
   const std::int64_t sequences = train.global_batch_tokens / length;
   if (train.global_batch_tokens % length != 0 || sequences == 0) {
-    check.add("global_batch_tokens",
-              fmt::format("expected a multiple of data.sequence_length, {}; nearest is {}", length,
-                          std::max<std::int64_t>(1, (train.global_batch_tokens + length / 2) / length) *
-                              length));
+    check.add(
+        "global_batch_tokens",
+        fmt::format(
+            "expected a multiple of data.sequence_length, {}; nearest is {}", length,
+            std::max<std::int64_t>(1, (train.global_batch_tokens + length / 2) / length) * length));
   }
   check.integer("micro_batch_sequences", train.micro_batch_sequences, 0, std::int64_t{1} << 24);
   if (train.micro_batch_sequences > 0 && sequences % train.micro_batch_sequences != 0) {
@@ -134,7 +136,9 @@ std::int64_t automatic_micro_batch(std::int64_t sequences, std::int64_t sequence
   return best;
 }
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
 }  // namespace
 
@@ -182,7 +186,9 @@ RunConfig load_run_config(const std::filesystem::path& file,
   return resolved(std::move(config));
 }
 
-std::string run_config_to_json(const RunConfig& config) { return write_fields(config).dump(2); }
+std::string run_config_to_json(const RunConfig& config) {
+  return write_fields(config).dump(2);
+}
 
 std::string run_config_schema() {
   Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},

@@ -36,7 +36,9 @@ constexpr auto enum_names(WriteFailurePolicy) {
 }
 
 enum class DeviceChoice : std::uint8_t { Cpu };
-constexpr auto enum_names(DeviceChoice) { return std::array{EnumName{"cpu", DeviceChoice::Cpu}}; }
+constexpr auto enum_names(DeviceChoice) {
+  return std::array{EnumName{"cpu", DeviceChoice::Cpu}};
+}
 
 struct DataConfig {
   std::string tokenizer = "byte";
@@ -188,12 +190,13 @@ struct RunConfig {
 
 void validate(const RunConfig& config, ConfigFaults& faults);
 
-// Fills in what depends on other values, so that the result states the whole run: max_steps, warmup_steps,
-// micro_batch_sequences, the model's defaults.
+// Fills in what depends on other values, so that the result states the whole run: max_steps,
+// warmup_steps, micro_batch_sequences, the model's defaults.
 RunConfig resolved(RunConfig config);
 
 // Reads, overrides, validates and resolves. Error Config lists all faults.
-RunConfig load_run_config(const std::filesystem::path& file, std::span<const std::string> overrides);
+RunConfig load_run_config(const std::filesystem::path& file,
+                          std::span<const std::string> overrides);
 
 std::string run_config_to_json(const RunConfig& config);  // indented
 std::string run_config_schema();                          // JSON Schema
