@@ -16,6 +16,11 @@ sources() { find src tools bench tests train.cpp -type f "$@" 2>/dev/null | sort
 case "${1:-}" in
   format | fix)
     need clang-format
+    # Other versions format a little differently.
+    if ! clang-format --version | grep -q "version 14"; then
+      echo "skipped: clang-format is not version 14"
+      exit 77
+    fi
     mapfile -t files < <(sources \( -name '*.h' -o -name '*.cpp' \))
     if [ "$1" = fix ]; then exec clang-format -i "${files[@]}"; fi
     exec clang-format --dry-run --Werror "${files[@]}"
