@@ -181,7 +181,8 @@ struct LayerAttention {
   GateKind gate = GateKind::Head;
 };
 
-// Calls report(path, fault) for every fault; paths are relative to the section ("attention.window").
+// Calls report(path, fault) for every fault; paths are relative to the section
+// ("attention.window").
 using FaultReport = std::function<void(std::string_view path, std::string_view fault)>;
 void validate(const ModelConfig& config, const FaultReport& report);
 // Error Config that lists all faults, if there are any.
