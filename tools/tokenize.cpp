@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "data/tokenize_job.h"
+#include "data/tokenize_report.h"
 #include "tools/program.h"
 
 namespace {
@@ -28,7 +29,7 @@ Examples:
       --validation-fraction 0 --output data/stories stories.txt
 )";
 
-// Progress on standard error: one line rewritten on a terminal, else a line every ten seconds.
+// On standard error: one line rewritten on a terminal, else a line every ten seconds.
 class ProgressLine {
  public:
   ~ProgressLine() { clear(); }
@@ -37,15 +38,8 @@ class ProgressLine {
     if (now - shown_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10)))
       return;
     shown_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    const auto bytes = static_cast<double>(progress.bytes);
-    const auto total = static_cast<double>(progress.total_bytes);
-    const double left = bytes < total ? (total - bytes) / (bytes / seconds) : 0;
-    fmt::print(
-        stderr,
-        "{}{:.0f} of {:.0f} MB, {} documents, {:.1f} MB/s, {:.2f}M tokens/s, {:.0f} s left{}",
-        terminal_ ? "\r" : "", bytes / 1e6, total / 1e6, progress.documents, bytes / 1e6 / seconds,
-        static_cast<double>(progress.tokens) / 1e6 / seconds, left, terminal_ ? "\033[K" : "\n");
+    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", progress_text(progress, seconds()),
+               terminal_ ? "\033[K" : "\n");
   }
 
   void clear() const {
@@ -111,10 +105,6 @@ TokenizeConfig read_config(const cxxopts::ParseResult& args) {
   return config;
 }
 
-void print_split(const char* name, const TokenizeSummary::Split& split) {
-  fmt::print("{:<10}  {:>12}  {:>14}  {:>6}\n", name, split.documents, split.tokens, split.shards);
-}
-
 int run(int argc, char** argv) {
   cxxopts::Options options = make_options();
   const auto args = options.parse(argc, argv);
@@ -125,21 +115,14 @@ int run(int argc, char** argv) {
   const TokenizeConfig config = read_config(args);
   const auto tokenizer = Tokenizer::load(args["tokenizer"].as<std::string>());
   ProgressLine line;
-  const TokenizeSummary summary = tokenize_files(
-      *tokenizer, config, [&](const TokenizeProgress& progress) { line.show(progress); });
+  const auto report = [&](const TokenizeProgress& progress) { line.show(progress); };
+  const TokenizeSummary summary = tokenize_files(*tokenizer, config, report);
   line.clear();
 
-  const std::int64_t tokens = summary.train.tokens + summary.validation.tokens;
-  const auto bytes = static_cast<double>(summary.text_bytes);
-  fmt::print("{:<10}  {:>12}  {:>14}  {:>6}\n", "", "documents", "tokens", "shards");
-  print_split("train", summary.train);
-  print_split("validation", summary.validation);
-  fmt::print("{:.4f} tokens a byte, {:.1f} MB of text in {:.1f} s, {:.1f} MB/s; written to {}\n",
-             static_cast<double>(tokens) / bytes, bytes / 1e6, line.seconds(),
-             bytes / 1e6 / line.seconds(), config.output.string());
+  fmt::print("{}", summary_text(summary, line.seconds()));
   if (summary.validation.documents == 0 && config.validation_fraction > 0) {
     fmt::print(
-        "No document fell to validation: raise --validation-fraction, or cut the text into more "
+        "No document fell to validation: raise --validation-fraction or cut the text into more\n"
         "documents with --document-separator.\n");
   }
   return 0;
