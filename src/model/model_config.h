@@ -176,8 +176,8 @@ struct ModelConfig {
 // One layer's attention: a single path, or two gated ones (sa and swa).
 struct LayerAttention {
   bool gated = false;
-  AttentionPattern path;      // full, swa or sa; the sa path of a gated layer
-  AttentionPattern swa_path;  // the swa path of a gated layer
+  AttentionPattern path{};      // full, swa or sa; the sa path of a gated layer
+  AttentionPattern swa_path{};  // the swa path of a gated layer
   GateKind gate = GateKind::Head;
 };
 
