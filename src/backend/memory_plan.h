@@ -6,8 +6,8 @@
 
 namespace flywheel {
 
-// Places named buffers in one slab before anything is allocated. Buffers that are never alive in the same
-// phase may overlap.
+// Places named buffers in one slab before anything is allocated. Buffers that are never alive in
+// the same phase may overlap.
 class MemoryPlan {
  public:
   using Phases = std::uint32_t;  // a bit for each phase in which a buffer's content counts

@@ -62,9 +62,8 @@ LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
   layer.x = saved(Kept::Always, "residual stream", "x", d, kForward | kLoss);
   layer.attention_norm = norm("attention_norm", kForward | kBackwardAttention);
   attention(layer, layer_attention);
-  layer.x_mid = limits_.training
-                    ? saved(Kept::UnlessLayer, "residual stream", "x_mid", d, kForward)
-                    : layer.x;
+  layer.x_mid = limits_.training ? saved(Kept::UnlessLayer, "residual stream", "x_mid", d, kForward)
+                                 : layer.x;
   layer.mlp_norm = norm("mlp_norm", kForward | kBackwardMlp);
   const std::int64_t in = config_.mlp == MlpKind::Swiglu ? 2 * f : f;
   layer.mlp_in = saved(Kept::OnlyIfNone, "mlp", "mlp_in", in, kForward | kBackwardMlp);
@@ -79,8 +78,8 @@ void ActivationPlanner::attention(LayerBuffers& layer, const LayerAttention& att
     return saved(Kept::UnlessLayer, "attention", name, width, kForward);
   };
   // Only the backward pass of the q/k norm reads the fused projections again.
-  layer.qkv = config_.qk_norm ? value("qkv", q + 2 * kv)
-                              : share("qkv", q + 2 * kv, kForward | kRecompute);
+  layer.qkv =
+      config_.qk_norm ? value("qkv", q + 2 * kv) : share("qkv", q + 2 * kv, kForward | kRecompute);
   layer.q = value("q", q);
   layer.k = value("k", kv);
   layer.v = value("v", kv);
@@ -114,9 +113,12 @@ NormBuffers ActivationPlanner::norm(const std::string& name, MemoryPlan::Phases 
 bool ActivationPlanner::keeps(Kept kept) const {
   if (!limits_.training) return false;
   switch (kept) {
-    case Kept::Always: return true;
-    case Kept::UnlessLayer: return limits_.recompute != RecomputePolicy::Layer;
-    case Kept::OnlyIfNone: return limits_.recompute == RecomputePolicy::None;
+    case Kept::Always:
+      return true;
+    case Kept::UnlessLayer:
+      return limits_.recompute != RecomputePolicy::Layer;
+    case Kept::OnlyIfNone:
+      return limits_.recompute == RecomputePolicy::None;
   }
   return true;
 }
@@ -139,7 +141,8 @@ Buffer ActivationPlanner::share(const std::string& name, std::int64_t width,
     if (buffer.width == width && workspace_.buffer(buffer.number).name == name) return buffer;
   }
   const std::int64_t bytes = (rows > 0 ? rows : limits_.max_tokens) * width * size_of(DType::F32);
-  shared_.push_back({.number = workspace_.add(name, bytes, phases), .workspace = true, .width = width});
+  shared_.push_back(
+      {.number = workspace_.add(name, bytes, phases), .workspace = true, .width = width});
   return shared_.back();
 }
 

@@ -12,8 +12,8 @@ class ActivationPlanner {
   ModelBuffers plan();
 
  private:
-  // What is alive: forward through a layer; head and loss; a layer's recomputation; backward of its MLP and
-  // of its attention.
+  // What is alive: forward through a layer; head and loss; a layer's recomputation; backward of its
+  // MLP and of its attention.
   static constexpr MemoryPlan::Phases kForward = 1, kLoss = 2, kRecompute = 4, kBackwardMlp = 8,
                                       kBackwardAttention = 16;
   static constexpr MemoryPlan::Phases kBackward = kRecompute | kBackwardMlp | kBackwardAttention;
@@ -25,7 +25,8 @@ class ActivationPlanner {
   Buffer keep(const std::string& name, std::int64_t width, DType dtype = DType::F32);
   Buffer share(const std::string& name, std::int64_t width, MemoryPlan::Phases phases,
                std::int64_t rows = 0);
-  // Kept under some policies; elsewhere shared, and alive in `phases` or, if layers are recomputed, in all.
+  // Kept under some policies; elsewhere shared, and alive in `phases` or, if layers are recomputed,
+  // in all.
   Buffer saved(Kept kept, const std::string& line, const std::string& name, std::int64_t width,
                MemoryPlan::Phases phases);
 

@@ -13,8 +13,8 @@
 
 namespace flywheel {
 
-// A planned buffer of `width` elements a token. Kept buffers hold one layer's value until its backward pass;
-// buffers of the workspace are shared by all layers and by phases that never meet.
+// A planned buffer of `width` elements a token. Kept buffers hold one layer's value until its
+// backward pass; buffers of the workspace are shared by all layers and by phases that never meet.
 struct Buffer {
   int number = -1;  // in its plan; -1: not needed by this model
   bool workspace = false;
@@ -32,14 +32,14 @@ struct NormBuffers {
 struct LayerBuffers {
   Buffer x;  // d, the layer's input
   NormBuffers attention_norm;
-  Buffer qkv;              // Q
-  Buffer q, k, v;          // head-major
-  Buffer q_rstd, k_rstd;   // H, Hkv
-  std::array<Buffer, 2> path_out;  // H D; the second of gated layers
-  std::array<Buffer, 2> lse;       // H
+  Buffer qkv;                        // Q
+  Buffer q, k, v;                    // head-major
+  Buffer q_rstd, k_rstd;             // H, Hkv
+  std::array<Buffer, 2> path_out;    // H D; the second of gated layers
+  std::array<Buffer, 2> lse;         // H
   Buffer gate_logits, dgate_logits;  // 2 G
-  Buffer attention;        // H D, what the output projection reads
-  Buffer x_mid;            // d, after the attention's residual
+  Buffer attention;                  // H D, what the output projection reads
+  Buffer x_mid;                      // d, after the attention's residual
   NormBuffers mlp_norm;
   Buffer mlp_in;   // f or 2 f
   Buffer mlp_act;  // f
@@ -49,9 +49,9 @@ struct ModelBuffers {
   std::vector<LayerBuffers> layers;
   Buffer x_final;  // d, the last layer's output
   NormBuffers final_norm;
-  Buffer branch;     // d, output of an attention or MLP branch
-  Buffer logits;     // a chunk of rows, Vp wide
-  Buffer gathered;   // a chunk of rows, d wide
+  Buffer branch;    // d, output of an attention or MLP branch
+  Buffer logits;    // a chunk of rows, Vp wide
+  Buffer gathered;  // a chunk of rows, d wide
   Buffer losses;
   Buffer ids, targets, positions;
 
@@ -60,7 +60,7 @@ struct ModelBuffers {
   Buffer dnorm;  // d, of a norm's output
   Buffer dmlp_act;
   Buffer dattention;
-  Buffer dpath;  // H D, of a gated layer's second path
+  Buffer dpath;       // H D, of a gated layer's second path
   Buffer dq, dk, dv;  // head-major
   Buffer dqkv;
 };

@@ -73,14 +73,13 @@ void AttentionBranch::backward(const Pass& pass, const LayerBuffers& layer) cons
     attend_backward(pass, layer, 0, dattention);
   } else {
     const TensorView dsecond = memory.heads(shared.dpath, pass.tokens, heads_);
-    ops::gate_mix_backward(pass.backend,
-                           {.da = dattention,
-                            .db = dsecond,
-                            .dgate_logits = pass.matrix(layer.dgate_logits),
-                            .dout = dattention,
-                            .a = memory.heads(layer.path_out[0], pass.tokens, heads_),
-                            .b = memory.heads(layer.path_out[1], pass.tokens, heads_),
-                            .gate_logits = pass.matrix(layer.gate_logits)});
+    ops::gate_mix_backward(pass.backend, {.da = dattention,
+                                          .db = dsecond,
+                                          .dgate_logits = pass.matrix(layer.dgate_logits),
+                                          .dout = dattention,
+                                          .a = memory.heads(layer.path_out[0], pass.tokens, heads_),
+                                          .b = memory.heads(layer.path_out[1], pass.tokens, heads_),
+                                          .gate_logits = pass.matrix(layer.gate_logits)});
     attend_backward(pass, layer, 0, dattention);
     attend_backward(pass, layer, 1, dsecond);
   }
@@ -116,22 +115,20 @@ void AttentionBranch::split_backward(const Pass& pass, const LayerBuffers& layer
   const ActivationMemory& memory = pass.memory;
   const ModelBuffers& shared = pass.buffers();
   const std::int64_t tokens = pass.tokens;
-  ops::split_heads_backward(
-      pass.backend,
-      {.dqkv = pass.matrix(shared.dqkv),
-       .dq_norm_weight = dq_norm_,
-       .dk_norm_weight = dk_norm_,
-       .dq = memory.heads_first(shared.dq, tokens, heads_),
-       .dk = memory.heads_first(shared.dk, tokens, kv_heads_),
-       .dv = memory.heads_first(shared.dv, tokens, kv_heads_),
-       .qkv = q_norm_ ? pass.matrix(layer.qkv) : TensorView(),
-       .q_rstd = pass.matrix(layer.q_rstd),
-       .k_rstd = pass.matrix(layer.k_rstd),
-       .q_norm_weight = q_norm_,
-       .k_norm_weight = k_norm_,
-       .cos = pass.cos,
-       .sin = pass.sin,
-       .positions = pass.positions});
+  ops::split_heads_backward(pass.backend, {.dqkv = pass.matrix(shared.dqkv),
+                                           .dq_norm_weight = dq_norm_,
+                                           .dk_norm_weight = dk_norm_,
+                                           .dq = memory.heads_first(shared.dq, tokens, heads_),
+                                           .dk = memory.heads_first(shared.dk, tokens, kv_heads_),
+                                           .dv = memory.heads_first(shared.dv, tokens, kv_heads_),
+                                           .qkv = q_norm_ ? pass.matrix(layer.qkv) : TensorView(),
+                                           .q_rstd = pass.matrix(layer.q_rstd),
+                                           .k_rstd = pass.matrix(layer.k_rstd),
+                                           .q_norm_weight = q_norm_,
+                                           .k_norm_weight = k_norm_,
+                                           .cos = pass.cos,
+                                           .sin = pass.sin,
+                                           .positions = pass.positions});
 }
 
 }  // namespace flywheel

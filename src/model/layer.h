@@ -21,7 +21,8 @@ struct Pass {
   }
 };
 
-// Attention between its norm and its residual: projections, one path or two gated ones, output projection.
+// Attention between its norm and its residual: projections, one path or two gated ones, output
+// projection.
 class AttentionBranch {
  public:
   // `plans`: the path's plan, and the second path's of a gated layer.
@@ -55,8 +56,8 @@ class MlpBranch {
  public:
   MlpBranch(const ModelConfig& config, const LayerSlots& slots, const ParameterSlabs& slabs);
 
-  void forward(const Pass& pass, const LayerBuffers& layer) const;  // up to the activation
-  void project(const Pass& pass, const LayerBuffers& layer) const;  // into `branch`
+  void forward(const Pass& pass, const LayerBuffers& layer) const;   // up to the activation
+  void project(const Pass& pass, const LayerBuffers& layer) const;   // into `branch`
   void backward(const Pass& pass, const LayerBuffers& layer) const;  // from dx to dnorm
 
  private:

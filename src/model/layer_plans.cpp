@@ -14,8 +14,7 @@ LayerPlans::LayerPlans(const std::vector<LayerAttention>& layers, Backend& backe
 }
 
 const AttentionPlan* LayerPlans::plan_for(const AttentionPattern& pattern, std::uint32_t layer,
-                                          const Backend& backend,
-                                          const TransformerLimits& limits) {
+                                          const Backend& backend, const TransformerLimits& limits) {
   if (pattern.kind != AttentionKind::Sa) {
     for (const Entry& entry : plans_) {
       if (entry.plan->pattern() == pattern) return entry.plan.get();

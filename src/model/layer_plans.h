@@ -11,8 +11,8 @@
 
 namespace flywheel {
 
-// The attention plans of a model's layers: one for every sa path, whose permutation is the layer's own, and one
-// for all paths of an equal full or swa pattern.
+// The attention plans of a model's layers: one for every sa path, whose permutation is the layer's
+// own, and one for all paths of an equal full or swa pattern.
 class LayerPlans {
  public:
   LayerPlans(const std::vector<LayerAttention>& layers, Backend& backend,

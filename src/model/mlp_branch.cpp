@@ -2,7 +2,8 @@
 
 namespace flywheel {
 
-MlpBranch::MlpBranch(const ModelConfig& config, const LayerSlots& slots, const ParameterSlabs& slabs)
+MlpBranch::MlpBranch(const ModelConfig& config, const LayerSlots& slots,
+                     const ParameterSlabs& slabs)
     : kind_(config.mlp), in_(slots.mlp_in, slabs), out_(slots.mlp_out, slabs) {}
 
 void MlpBranch::forward(const Pass& pass, const LayerBuffers& layer) const {

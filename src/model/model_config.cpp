@@ -105,10 +105,8 @@ LayerAttention resolve_layer(const AttentionConfig& section, const LayerPatternC
   if (entry.pattern == "full") return {.path = {.kind = AttentionKind::Full}};
   if (entry.pattern == "swa") return {.path = swa};
   if (entry.pattern == "sa") return {.path = sa};
-  LayerAttention both{.gated = true,
-                      .path = sa,
-                      .swa_path = swa,
-                      .gate = entry.gate.value_or(section.gate)};
+  LayerAttention both{
+      .gated = true, .path = sa, .swa_path = swa, .gate = entry.gate.value_or(section.gate)};
   both.path.window = path_window(entry.sa_window, section.sa_window);
   both.swa_path.window = path_window(entry.swa_window, section.swa_window);
   return both;

@@ -176,12 +176,13 @@ struct ModelConfig {
 // One layer's attention: a single path, or two gated ones (sa and swa).
 struct LayerAttention {
   bool gated = false;
-  AttentionPattern path;      // full, swa or sa; the sa path of a gated layer
-  AttentionPattern swa_path;  // the swa path of a gated layer
+  AttentionPattern path{};      // full, swa or sa; the sa path of a gated layer
+  AttentionPattern swa_path{};  // the swa path of a gated layer
   GateKind gate = GateKind::Head;
 };
 
-// Calls report(path, fault) for every fault; paths are relative to the section ("attention.window").
+// Calls report(path, fault) for every fault; paths are relative to the section
+// ("attention.window").
 using FaultReport = std::function<void(std::string_view path, std::string_view fault)>;
 void validate(const ModelConfig& config, const FaultReport& report);
 // Error Config that lists all faults, if there are any.

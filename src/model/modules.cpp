@@ -26,11 +26,8 @@ void Linear::backward(Backend& backend, const TensorView& dx, const TensorView& 
 void Norm::forward(Backend& backend, const TensorView& y, const NormStatistics& statistics,
                    const TensorView& x) const {
   if (kind_ == NormKind::RmsNorm) {
-    ops::rms_norm_forward(backend, {.out = y,
-                                    .rstd = statistics.rstd,
-                                    .x = x,
-                                    .weight = weight_,
-                                    .eps = eps_});
+    ops::rms_norm_forward(
+        backend, {.out = y, .rstd = statistics.rstd, .x = x, .weight = weight_, .eps = eps_});
   } else {
     ops::layer_norm_forward(backend, {.out = y,
                                       .mean = statistics.mean,

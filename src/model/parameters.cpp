@@ -42,8 +42,8 @@ class LayoutBuilder {
       layout_.layers.push_back(layer(prefix, layers[i]));
     }
     layout_.final_norm = norm(root + (gpt2_ ? "ln_f" : "norm"));
-    layout_.head = config_.tie_embeddings ? layout_.embedding
-                                          : table("lm_head", config_.vocab_size, padding);
+    layout_.head =
+        config_.tie_embeddings ? layout_.embedding : table("lm_head", config_.vocab_size, padding);
     return std::move(layout_);
   }
 
@@ -111,8 +111,9 @@ class LayoutBuilder {
 
     slots.attention_norm = norm(prefix + (gpt2_ ? "ln_1" : "input_layernorm"));
     const std::vector<Part> qkv =
-        gpt2_ ? std::vector<Part>{{self + "c_attn", q + 2 * kv}}
-              : std::vector<Part>{{self + "q_proj", q}, {self + "k_proj", kv}, {self + "v_proj", kv}};
+        gpt2_
+            ? std::vector<Part>{{self + "c_attn", q + 2 * kv}}
+            : std::vector<Part>{{self + "q_proj", q}, {self + "k_proj", kv}, {self + "v_proj", kv}};
     slots.qkv = linear(qkv, d, gpt2_, config_.attention_bias, std_);
     if (config_.qk_norm) {
       align();
@@ -122,7 +123,8 @@ class LayoutBuilder {
     if (attention.gated) {
       const std::int64_t gates = attention.gate == GateKind::Head ? config_.heads : q;
       // Zeros: both gates start at 1/2 everywhere.
-      slots.gates = linear({{self + "gate_sa", gates}, {self + "gate_swa", gates}}, d, false, true, 0);
+      slots.gates =
+          linear({{self + "gate_sa", gates}, {self + "gate_swa", gates}}, d, false, true, 0);
     }
     slots.attention_out = linear({{self + (gpt2_ ? "c_proj" : "o_proj"), d}}, q, gpt2_,
                                  config_.attention_bias, residual_std);
@@ -134,8 +136,8 @@ class LayoutBuilder {
             ? std::vector<Part>{{mlp + "gate_proj", f}, {mlp + "up_proj", f}}
             : std::vector<Part>{{mlp + (gpt2_ ? "c_fc" : "up_proj"), f}};
     slots.mlp_in = linear(mlp_in, d, gpt2_, config_.mlp_bias, std_);
-    slots.mlp_out =
-        linear({{mlp + (gpt2_ ? "c_proj" : "down_proj"), d}}, f, gpt2_, config_.mlp_bias, residual_std);
+    slots.mlp_out = linear({{mlp + (gpt2_ ? "c_proj" : "down_proj"), d}}, f, gpt2_,
+                           config_.mlp_bias, residual_std);
     return slots;
   }
 
@@ -150,8 +152,8 @@ std::array<float, 4> four_normals(const std::array<std::uint32_t, 4>& words) {
   std::array<float, 4> normals{};
   for (unsigned pair = 0; pair < 2; ++pair) {
     const float uniform = (static_cast<float>(words[2 * pair] >> 8) + 0.5F) * 0x1.0p-24F;
-    const float angle = static_cast<float>(words[2 * pair + 1] >> 8) * 0x1.0p-24F *
-                        (2 * std::numbers::pi_v<float>);
+    const float angle =
+        static_cast<float>(words[2 * pair + 1] >> 8) * 0x1.0p-24F * (2 * std::numbers::pi_v<float>);
     const float radius = std::sqrt(-2 * std::log(uniform));
     normals[2 * pair] = radius * std::cos(angle);
     normals[2 * pair + 1] = radius * std::sin(angle);

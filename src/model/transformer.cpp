@@ -15,7 +15,9 @@ std::int64_t rope_elements(const ModelConfig& config) {
   return config.position == PositionKind::Rope ? config.max_positions * config.head_dim / 2 : 0;
 }
 
-std::int64_t slab_bytes(std::int64_t elements) { return elements * size_of(DType::F32); }
+std::int64_t slab_bytes(std::int64_t elements) {
+  return elements * size_of(DType::F32);
+}
 
 ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) {
   require_valid(config);
@@ -162,8 +164,7 @@ void Transformer::Impl::forward(const Pass& pass) {
     layer.mlp.project(pass, layer.buffers);
     const bool last = i + 1 == layers.size();
     const Norm& next_norm = last ? final_norm : layers[i + 1].attention_norm;
-    const NormBuffers& next =
-        last ? buffers.final_norm : layers[i + 1].buffers.attention_norm;
+    const NormBuffers& next = last ? buffers.final_norm : layers[i + 1].buffers.attention_norm;
     x = pass.matrix(last ? buffers.x_final : layers[i + 1].buffers.x);
     next_norm.add_forward(backend, x, pass.matrix(next.out), pass.statistics(next), branch, x_mid);
   }
@@ -177,17 +178,17 @@ void Transformer::Impl::head_loss(const Pass& pass, float gradient_scale, float 
     const TensorView logits = memory.matrix(buffers.logits, end - begin);
     const TensorView rows = input.rows(begin, end);
     ops::matmul(backend, {.out = logits, .a = rows, .b = head, .bias = {}, .transpose_b = true});
-    ops::cross_entropy(backend, {.losses = memory.vector(buffers.losses, pass.tokens).rows(begin, end),
-                                 .logits = logits,
-                                 .targets = memory.vector(buffers.targets, pass.tokens).rows(begin, end),
-                                 .vocab_size = config.vocab_size,
-                                 .gradient_scale = gradient_scale,
-                                 .z_loss = z_loss});
+    ops::cross_entropy(backend,
+                       {.losses = memory.vector(buffers.losses, pass.tokens).rows(begin, end),
+                        .logits = logits,
+                        .targets = memory.vector(buffers.targets, pass.tokens).rows(begin, end),
+                        .vocab_size = config.vocab_size,
+                        .gradient_scale = gradient_scale,
+                        .z_loss = z_loss});
     if (gradient_scale == 0) continue;
-    ops::matmul(backend, {.out = pass.matrix(buffers.dnorm).rows(begin, end),
-                          .a = logits,
-                          .b = head,
-                          .bias = {}});
+    ops::matmul(
+        backend,
+        {.out = pass.matrix(buffers.dnorm).rows(begin, end), .a = logits, .b = head, .bias = {}});
     ops::matmul(backend, {.out = dhead,
                           .a = logits,
                           .b = rows,
@@ -278,9 +279,13 @@ Transformer::Transformer(const ModelConfig& config, Backend& backend,
     : impl_(std::make_unique<Impl>(config, backend, limits)) {}
 Transformer::~Transformer() = default;
 
-const ModelConfig& Transformer::config() const { return impl_->config; }
+const ModelConfig& Transformer::config() const {
+  return impl_->config;
+}
 
-std::span<const Parameter> Transformer::parameters() const { return impl_->parameters; }
+std::span<const Parameter> Transformer::parameters() const {
+  return impl_->parameters;
+}
 
 void Transformer::initialize(std::uint64_t seed) {
   const ParameterSlabs slabs = impl_->slabs();
