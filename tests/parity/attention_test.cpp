@@ -1,5 +1,6 @@
 #include "cpu/attention.h"
 
+#include <cmath>
 #include <cstdlib>
 
 #include "attention/plan.h"
@@ -113,9 +114,9 @@ double largest_error(const std::vector<float>& x, const std::vector<double>& exa
 }
 
 void check_errors(const char* name, const std::vector<float>& kernel,
-                  const std::vector<float>& naive, const std::vector<double>& exact) {
-  const double noise = 0x1p-22 * largest(exact);
-  const double bound = 2 * largest_error(naive, exact) + noise;
+                  const std::vector<float>& naive, const std::vector<double>& exact,
+                  double noise = 0) {
+  const double bound = 2 * largest_error(naive, exact) + 0x1p-22 * largest(exact) + noise;
   const double error = largest_error(kernel, exact);
   INFO(name << ": error " << error << " against " << bound << " allowed");
   REQUIRE(error <= bound);
@@ -132,8 +133,12 @@ void check_against_reference(const AttentionCase& c, const AttentionTensors<floa
   const AttentionTensors<float> kernel = run(c, in, options);
   check_errors("out", kernel.out, naive.out, exact.out);
   check_errors("lse", kernel.lse, naive.lse, exact.lse);
-  check_errors("dq", kernel.dq, naive.dq, exact.dq);
-  check_errors("dk", kernel.dk, naive.dk, exact.dk);
+  // dq and dk are sums of scale * (dout . v - delta) * k. Where the difference cancels, rounding
+  // remains: a sum of D standard normal products has a rounding error of about 2^-24 D / 2, of
+  // which four deviations are allowed.
+  const double rounding = 0x1p-23 * std::sqrt(static_cast<double>(c.head_size));
+  check_errors("dq", kernel.dq, naive.dq, exact.dq, rounding * largest(exact.k));
+  check_errors("dk", kernel.dk, naive.dk, exact.dk, rounding * largest(exact.q));
   check_errors("dv", kernel.dv, naive.dv, exact.dv);
 }
 
