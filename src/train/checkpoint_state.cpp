@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kChecksumKey = "checksum";
 
 std::string checksum_of(const Json& state) {
-  return checksum_text(checksum(std::as_bytes(std::span(state.dump()))));
+  const std::string text = state.dump();
+  return checksum_text(checksum(std::as_bytes(std::span(text))));
 }
 
 // Paths whose values decide what the parameters or the data are, and those that decide how they

@@ -72,11 +72,18 @@ Trainer::Trainer(const RunConfig& config, Backend& backend, const CheckpointStat
 
   model_ = std::make_unique<Transformer>(config.model, backend, limits_of(config));
   optimizer_.emplace(backend, model_->parameters(), config.optimizer);
-  if (!checkpoint) return model_->initialize(config.train.seed);
-  read_tensors(folder / kModelFile, values_of(*model_), backend);
-  read_tensors(folder / kOptimizerFile, optimizer_->state(), backend);
-  step_ = checkpoint->step;
-  skipped_ = checkpoint->skipped_steps;
+  if (checkpoint) {
+    restore(*checkpoint, folder);
+  } else {
+    model_->initialize(config.train.seed);
+  }
+}
+
+void Trainer::restore(const CheckpointState& checkpoint, const std::filesystem::path& folder) {
+  read_tensors(folder / kModelFile, values_of(*model_), backend_);
+  read_tensors(folder / kOptimizerFile, optimizer_->state(), backend_);
+  step_ = checkpoint.step;
+  skipped_ = checkpoint.skipped_steps;
 }
 
 void Trainer::check_data(const CheckpointState& checkpoint) const {

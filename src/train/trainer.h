@@ -59,6 +59,7 @@ class Trainer {
  private:
   double accumulate_gradients(const Batch& batch);  // the mean loss
   void refuse_non_finite(const StepReport& report) const;
+  void restore(const CheckpointState& checkpoint, const std::filesystem::path& folder);
   void check_data(const CheckpointState& checkpoint) const;
 
   RunConfig config_;
