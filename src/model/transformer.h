@@ -80,7 +80,7 @@ class Transformer {
   std::span<const Parameter> parameters() const;
 
   // N(0, initializer_range^2), residual output projections scaled by 1/sqrt(2 layers), norms 1,
-  // biases 0. A pure function of (seed, parameter name, index).
+  // biases and gates 0. A pure function of (seed, parameter name, index).
   void initialize(std::uint64_t seed);
   void zero_gradients();
 

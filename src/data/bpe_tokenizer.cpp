@@ -1,0 +1,233 @@
+#include "data/bpe_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "core/checksum.h"
+#include "core/error.h"
+#include "core/file_io.h"
+#include "data/utf8.h"
+#include "data/word_cache.h"
+
+namespace flywheel {
+
+namespace {
+
+constexpr std::size_t kMaxAddedTokenBytes = 4096;
+
+// Names of the token between documents, most telling first.
+constexpr std::array<std::string_view, 7> kEndOfDocumentNames = {
+    "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>", "<|eos|>", "<eos>",
+    "[EOS]"};
+
+std::int32_t find_end_of_document(const std::vector<AddedToken>& tokens) {
+  for (const std::string_view name : kEndOfDocumentNames) {
+    for (const AddedToken& token : tokens) {
+      if (token.special && token.content == name) return token.id;
+    }
+  }
+  return -1;
+}
+
+// The key of a word; `readable` tells how many bytes from its start may be read.
+WordKey key_of(std::string_view word, std::size_t readable) {
+  WordKey key{};
+  if (readable >= sizeof key.parts) {
+    static constexpr auto kMasks = [] {
+      std::array<std::array<std::uint64_t, 4>, WordKey::kMaxBytes + 1> masks{};
+      for (std::size_t size = 0; size < masks.size(); ++size) {
+        for (std::size_t i = 0; i < size; ++i) {
+          masks[size][i / 8] |= std::uint64_t{0xFF} << (8 * (i % 8));
+        }
+      }
+      return masks;
+    }();
+    std::memcpy(key.parts, word.data(), sizeof key.parts);
+    for (std::size_t i = 0; i < 4; ++i) key.parts[i] &= kMasks[word.size()][i];
+  } else {
+    std::memcpy(key.parts, word.data(), word.size());
+  }
+  key.parts[3] |= static_cast<std::uint64_t>(word.size()) << 56;
+  return key;
+}
+
+}  // namespace
+
+struct BpeTokenizer::Workspace {
+  WordCache cache;
+  BpeScratch bpe;
+  std::string normalized;
+  std::vector<AddedTokenSpan> raw_spans;
+  std::vector<AddedTokenSpan> normalized_spans;
+};
+
+// A workspace for the length of one call.
+class BpeTokenizer::Lease {
+ public:
+  explicit Lease(const BpeTokenizer& tokenizer) : tokenizer_(tokenizer) {
+    const std::lock_guard lock(tokenizer_.workspaces_mutex_);
+    if (tokenizer_.idle_workspaces_.empty()) return;
+    workspace_ = std::move(tokenizer_.idle_workspaces_.back());
+    tokenizer_.idle_workspaces_.pop_back();
+  }
+  ~Lease() {
+    if (!workspace_) return;
+    const std::lock_guard lock(tokenizer_.workspaces_mutex_);
+    tokenizer_.idle_workspaces_.push_back(std::move(workspace_));
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  Workspace& workspace() {
+    if (!workspace_) workspace_ = std::make_unique<Workspace>();
+    return *workspace_;
+  }
+
+ private:
+  const BpeTokenizer& tokenizer_;
+  std::unique_ptr<Workspace> workspace_;
+};
+
+// Turns words into ids, by the cache where it knows them.
+class BpeTokenizer::WordEncoder : public PieceSink {
+ public:
+  WordEncoder(const Bpe& bpe, Workspace& workspace, std::string_view text,
+              std::vector<std::int32_t>& ids)
+      : bpe_(bpe), workspace_(workspace), text_(text), ids_(ids) {}
+
+  void piece(std::string_view word) override {
+    if (word.size() > WordKey::kMaxBytes) return bpe_.encode(word, workspace_.bpe, ids_);
+    const WordKey key = key_of(word, readable_from(word.data()));
+    const std::span<const std::int32_t> known = workspace_.cache.find(key);
+    if (!known.empty()) {
+      ids_.insert(ids_.end(), known.begin(), known.end());
+      return;
+    }
+    const std::size_t before = ids_.size();
+    bpe_.encode(word, workspace_.bpe, ids_);
+    workspace_.cache.store(key, std::span(ids_).subspan(before));
+  }
+
+ private:
+  // Words mostly lie in `text_`, but a step may have copied them.
+  std::size_t readable_from(const char* word) const {
+    const std::less<const char*> before;
+    const char* const end = text_.data() + text_.size();
+    if (before(word, text_.data()) || !before(word, end)) return 0;
+    return static_cast<std::size_t>(end - word);
+  }
+
+  const Bpe& bpe_;
+  Workspace& workspace_;
+  std::string_view text_;
+  std::vector<std::int32_t>& ids_;
+};
+
+BpeTokenizer::BpeTokenizer(BpeTokenizerParts parts)
+    : parts_(std::move(parts)), bpe_(parts_.vocabulary, std::exchange(parts_.rules, {})) {
+  // Among equal patterns the reference library prefers special tokens.
+  std::stable_partition(parts_.added_tokens.begin(), parts_.added_tokens.end(),
+                        [](const AddedToken& token) { return token.special; });
+  for (const AddedToken& token : parts_.added_tokens) place_added_token(token);
+  end_of_document_ = find_end_of_document(parts_.added_tokens);
+  fingerprint_ = make_fingerprint();
+}
+
+BpeTokenizer::~BpeTokenizer() = default;
+
+void BpeTokenizer::place_added_token(const AddedToken& token) {
+  Vocabulary& vocabulary = parts_.vocabulary;
+  require(!token.content.empty() && token.content.size() <= kMaxAddedTokenBytes, ErrorKind::Data,
+          "{}: added token {} has {} bytes; expected 1 to {}", vocabulary.source(), token.id,
+          token.content.size(), kMaxAddedTokenBytes);
+  const std::int32_t id_in_model = vocabulary.find(token.content);
+  require(id_in_model < 0 || id_in_model == token.id, ErrorKind::Data,
+          "{}: added token '{}' has id {}, but {} in the vocabulary", vocabulary.source(),
+          token.content, token.id, id_in_model);
+  if (id_in_model < 0) vocabulary.add_outside_model(token.content, token.id);
+
+  if (!token.normalized) return raw_added_tokens_.add(token, token.content);
+  std::string pattern = token.content;
+  if (parts_.normalizer) parts_.normalizer->apply(token.content, pattern);
+  require(!pattern.empty(), ErrorKind::Data,
+          "{}: the normalizer leaves nothing of added token '{}'", vocabulary.source(),
+          token.content);
+  normalized_added_tokens_.add(token, pattern);
+}
+
+std::uint64_t BpeTokenizer::make_fingerprint() const {
+  // Without a normalizer, one kind of added tokens is found like the other.
+  const bool one_kind =
+      !parts_.normalizer && (raw_added_tokens_.empty() || normalized_added_tokens_.empty());
+  std::vector<std::string> tokens;
+  for (const AddedToken& token : parts_.added_tokens) {
+    tokens.push_back(fmt::format("{}:{}:{}{}{}{}", token.id, token.content, token.single_word,
+                                 token.lstrip, token.rstrip, token.normalized && !one_kind));
+  }
+  std::sort(tokens.begin(), tokens.end());
+  const std::string text =
+      fmt::format("{:x} {:x} {} | {} | {}", parts_.vocabulary.checksum(), bpe_.checksum(),
+                  parts_.normalizer ? parts_.normalizer->description() : "",
+                  parts_.pretokenizer->description(), fmt::join(tokens, "\n"));
+  return checksum(std::as_bytes(std::span(text)));
+}
+
+void BpeTokenizer::encode(std::string_view text, std::vector<std::int32_t>& ids) const {
+  std::string repaired;
+  if (valid_utf8_prefix(text) < text.size()) text = repaired = replace_invalid_utf8(text);
+  Lease lease(*this);
+  Workspace& workspace = lease.workspace();
+  workspace.raw_spans.clear();
+  raw_added_tokens_.find(text, workspace.raw_spans);
+  for (const AddedTokenSpan& span : workspace.raw_spans) {
+    if (span.id >= 0) {
+      ids.push_back(span.id);
+    } else {
+      encode_normalized(text.substr(span.begin, span.end - span.begin), workspace, ids);
+    }
+  }
+}
+
+void BpeTokenizer::encode_normalized(std::string_view text, Workspace& workspace,
+                                     std::vector<std::int32_t>& ids) const {
+  if (parts_.normalizer && parts_.normalizer->apply(text, workspace.normalized)) {
+    text = workspace.normalized;
+  }
+  if (normalized_added_tokens_.empty()) return encode_words(text, workspace, ids);
+  workspace.normalized_spans.clear();
+  normalized_added_tokens_.find(text, workspace.normalized_spans);
+  for (const AddedTokenSpan& span : workspace.normalized_spans) {
+    if (span.id >= 0) {
+      ids.push_back(span.id);
+    } else {
+      encode_words(text.substr(span.begin, span.end - span.begin), workspace, ids);
+    }
+  }
+}
+
+void BpeTokenizer::encode_words(std::string_view text, Workspace& workspace,
+                                std::vector<std::int32_t>& ids) const {
+  if (text.empty()) return;
+  WordEncoder encoder(bpe_, workspace, text, ids);
+  parts_.pretokenizer->split(text, encoder);
+}
+
+std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {
+  std::string text;
+  for (const std::int32_t id : ids) {
+    if (const std::string* const bytes = parts_.vocabulary.bytes(id)) text += *bytes;
+  }
+  return text;
+}
+
+void BpeTokenizer::save(const std::filesystem::path& folder) const {
+  for (const BpeTokenizerParts::File& file : parts_.files) {
+    write_file_atomically(folder / file.name, file.content);
+  }
+}
+
+}  // namespace flywheel
