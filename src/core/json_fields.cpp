@@ -82,6 +82,13 @@ Json parse_override_value(const std::string& text, const Json& old) {
   return value.is_discarded() ? Json(text) : value;
 }
 
+// A string that is not could not be written to a file again.
+bool is_utf8(const Json& value) {
+  if (!value.is_string()) return true;
+  const Json escaped = Json::parse(value.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return escaped == value;
+}
+
 // The child `key` of `node`, made where a list may grow; nullptr after a fault.
 Json* step_into(Json& node, const std::string& key, const std::string& path, ConfigFaults& faults) {
   if (node.is_object()) {
@@ -206,7 +213,9 @@ void apply_override(Json& config, std::string_view assignment, ConfigFaults& fau
     path = json_fields::join(path, key);
     begin = end + 1;
   }
-  *node = parse_override_value(std::string(assignment.substr(equals + 1)), *node);
+  Json value = parse_override_value(std::string(assignment.substr(equals + 1)), *node);
+  if (!is_utf8(value)) return faults.add(path, "the value is not valid UTF-8");
+  *node = std::move(value);
 }
 
 std::vector<FieldRow> config_rows(const Json& config, const Json& defaults) {

@@ -1,17 +1,22 @@
 #include "data/regex_syntax.h"
 
+#include <fmt/format.h>
+
 #include <cstddef>
+#include <span>
+#include <utility>
 
 #include "core/error.h"
+#include "data/char_class.h"
 
 namespace flywheel {
 
 namespace {
 
 constexpr std::string_view kWordSet = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+// Outside of classes, Oniguruma's \w also takes the six numbers of Latin-1 that are not digits.
+constexpr std::string_view kLatin1Numbers = R"(\xB2\xB3\xB9\xBC-\xBE)";
 constexpr std::string_view kHexSet = "0-9a-fA-F";
-constexpr std::string_view kWordBoundary =
-    R"((?:(?<=[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}])(?![\p{Alphabetic}\p{M}\p{Nd}\p{Pc}])|(?<![\p{Alphabetic}\p{M}\p{Nd}\p{Pc}])(?=[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}])))";
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -86,18 +91,20 @@ class Translator {
         return put(R"(\P{Nd})", 2);
       case 'w':
       case 'W':
-        return put_set(kWordSet, c == 'W', in_class);
+        return put_set(in_class ? std::string(kWordSet) : outer_word_set(), c == 'W', in_class);
       case 'h':
       case 'H':
         return put_set(kHexSet, c == 'H', in_class);
       case 'v':
         return put(R"(\x0B)", 2);
       case 'b':
-        return put(in_class ? R"(\x08)" : kWordBoundary, 2);
+        return put(in_class ? R"(\x08)" : word_boundary("!", "="), 2);
+      case 'B':
+        if (!in_class) return put(word_boundary("=", "!"), 2);
+        break;
       case 'p':
       case 'P':
-        if (peek(2) != '{') refuse("\\p without braces");
-        return put(pattern_.substr(at_, 2), 2), copy_braces();
+        return property(in_class);
       case 'x':
         return hexadecimal();
       case 'u':
@@ -118,6 +125,38 @@ class Translator {
         if (c != '\0' && !is_letter(c) && !is_digit(c)) return put(pattern_.substr(at_, 2), 2);
     }
     refuse("this escape");
+  }
+
+  static std::string outer_word_set() { return fmt::format("{}{}", kWordSet, kLatin1Numbers); }
+
+  // Behind a word character `after_word` one may follow, "=" or "!"; behind another `after_other`.
+  static std::string word_boundary(std::string_view after_word, std::string_view after_other) {
+    return fmt::format("(?:(?<=[{0}])(?{1}[{0}])|(?<![{0}])(?{2}[{0}]))", outer_word_set(),
+                       after_word, after_other);
+  }
+
+  // \p{L} and \p{N} take the characters along that PCRE2's tables may lack.
+  void property(bool in_class) {
+    if (peek(2) != '{') refuse("\\p without braces");
+    const std::string_view name = pattern_.substr(at_ + 1, 4);
+    const bool is_letter_set = name.substr(1) == "{L}";
+    const bool negated = name.front() == 'P';
+    if (!(is_letter_set || name.substr(1) == "{N}") || (negated && in_class)) {
+      put(pattern_.substr(at_, 2), 2);
+      return copy_braces();
+    }
+    const std::string set =
+        fmt::format("\\p{}{}", name.substr(1),
+                    is_letter_set ? recent(recent_letters()) : recent(recent_numbers()));
+    put(in_class ? set : fmt::format("[{}{}]", negated ? "^" : "", set), 5);
+  }
+
+  static std::string recent(std::span<const CodePointRange> ranges) {
+    std::string set;
+    for (const CodePointRange range : ranges) {
+      set += fmt::format("\\x{{{:X}}}-\\x{{{:X}}}", range.first, range.last);
+    }
+    return set;
   }
 
   void copy_braces() {

@@ -66,7 +66,12 @@ void run(const std::string& input) {
   current_input = &input;
   // A copy of the exact size, so that AddressSanitizer sees a read past the end.
   const std::vector<std::uint8_t> bytes(input.begin(), input.end());
-  LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+  try {
+    LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+  } catch (...) {
+    save_current_input();
+    throw;
+  }
   current_input = nullptr;
 }
 
@@ -174,7 +179,6 @@ int main(int argc, char** argv) try {
               rounds, static_cast<unsigned long long>(seed));
   return 0;
 } catch (const std::exception& error) {
-  save_current_input();
   std::fprintf(stderr, "fuzz: uncaught exception: %s\n", error.what());
   return 1;
 }

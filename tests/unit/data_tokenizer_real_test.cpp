@@ -3,13 +3,13 @@
 
 #include "data/tokenizer.h"
 #include "support/catch.h"
-#include "support/test_data.h"
+#include "unit/data_tokenizer_helpers.h"
 
 using namespace flywheel;
+using test::encode;
+using test::Ids;
 
 namespace {
-
-using Ids = std::vector<std::int32_t>;
 
 struct Vector {
   const char* text;
@@ -66,12 +66,6 @@ std::unique_ptr<Tokenizer> load_real(const char* name) {
     return nullptr;
   }
   return Tokenizer::load(path->string());
-}
-
-Ids encode(const Tokenizer& tokenizer, std::string_view text) {
-  Ids ids;
-  tokenizer.encode(text, ids);
-  return ids;
 }
 
 }  // namespace
