@@ -25,8 +25,8 @@ constexpr auto enum_names(Budget) {
   return std::array{EnumName{"slots", Budget::Slots}, EnumName{"matched", Budget::Matched}};
 }
 
-// One attention path: which keys a query sees (docs/attention.md). All patterns are causal and a query
-// always sees itself.
+// One attention path: which keys a query sees (docs/attention.md). All patterns are causal and a
+// query always sees itself.
 //   full  j <= i
 //   swa   j <= i and i - j < window
 //   sa    j <= i and ((sigma(i) - sigma(j) + offset) mod n) < slots, sigma a random permutation
@@ -42,6 +42,13 @@ struct AttentionPattern {
 
   std::int64_t slots() const { return budget == Budget::Slots ? window : 2 * window - 1; }
   std::int64_t offset() const { return band == Band::Centered ? (slots() - 1) / 2 : 0; }
+
+  // Whether every query of a sequence of n tokens sees all that full attention sees.
+  bool sees_all(std::int64_t n) const {
+    if (kind == AttentionKind::Full) return true;
+    if (kind == AttentionKind::Swa) return window >= n;
+    return circular ? slots() >= n : offset() >= n - 1 && slots() - 1 - offset() >= n - 1;
+  }
 };
 
 }  // namespace flywheel

@@ -32,13 +32,16 @@ enum class RandomStream : std::uint32_t {
   kCorpus = 6,
 };
 
-// A sequence of random words keyed by (seed, stream, a, b): word i is a pure function of all five.
+// A sequence of random words keyed by (seed, stream, a, b, c): word i is a pure function of all
+// six. Streams count below 2^8 and c below 2^24: they share a word of the counter.
 class RandomSequence {
  public:
   constexpr RandomSequence(std::uint64_t seed, RandomStream stream, std::uint32_t a = 0,
-                           std::uint32_t b = 0)
+                           std::uint32_t b = 0, std::uint32_t c = 0)
       : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
-        stream_(static_cast<std::uint32_t>(stream)), a_(a), b_(b) {}
+        stream_(static_cast<std::uint32_t>(stream) | c << 8),
+        a_(a),
+        b_(b) {}
 
   // 64 uniform bits. `index` counts below 2^33.
   constexpr std::uint64_t word(std::uint64_t index) const {
@@ -63,7 +66,7 @@ class RandomSequence {
 
  private:
   std::array<std::uint32_t, 2> key_;
-  std::uint32_t stream_;
+  std::uint32_t stream_;  // and c
   std::uint32_t a_;
   std::uint32_t b_;
 };

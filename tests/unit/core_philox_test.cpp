@@ -37,5 +37,7 @@ TEST_CASE("streams, keys and indices give different words", "[core]") {
   REQUIRE(a.word(0) != RandomSequence(1, RandomStream::kCorpus, 2, 3).word(0));
   REQUIRE(a.word(0) != RandomSequence(1, RandomStream::kDataOrder, 3, 3).word(0));
   REQUIRE(a.word(0) != RandomSequence(1, RandomStream::kDataOrder, 2, 4).word(0));
+  REQUIRE(a.word(0) == RandomSequence(1, RandomStream::kDataOrder, 2, 3, 0).word(0));
+  REQUIRE(a.word(0) != RandomSequence(1, RandomStream::kDataOrder, 2, 3, 1).word(0));
   for (std::uint64_t i = 0; i < 100; ++i) REQUIRE(a.below(i, 10) < 10);
 }

@@ -1,0 +1,78 @@
+#include "bench/probe.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "bench/probe.cpp"
+#include "hwy/foreach_target.h"
+// foreach_target.h goes before highway.h.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace flywheel::bench::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// `rounds` of 12 independent multiply-adds; returns their number of floating-point operations.
+double multiply_adds(std::int64_t rounds, float* sink) {
+  const hn::ScalableTag<float> d;
+  const auto x = hn::Set(d, sink[0]);
+  const auto y = hn::Set(d, sink[1]);
+  // Different start values: equal chains would be merged into one.
+  auto a0 = x;
+  auto a1 = hn::Add(a0, y), a2 = hn::Add(a1, y), a3 = hn::Add(a2, y), a4 = hn::Add(a3, y);
+  auto a5 = hn::Add(a4, y), a6 = hn::Add(a5, y), a7 = hn::Add(a6, y), a8 = hn::Add(a7, y);
+  auto a9 = hn::Add(a8, y), a10 = hn::Add(a9, y), a11 = hn::Add(a10, y);
+  for (std::int64_t i = 0; i < rounds; ++i) {
+    a0 = hn::MulAdd(a0, x, y), a1 = hn::MulAdd(a1, x, y), a2 = hn::MulAdd(a2, x, y);
+    a3 = hn::MulAdd(a3, x, y), a4 = hn::MulAdd(a4, x, y), a5 = hn::MulAdd(a5, x, y);
+    a6 = hn::MulAdd(a6, x, y), a7 = hn::MulAdd(a7, x, y), a8 = hn::MulAdd(a8, x, y);
+    a9 = hn::MulAdd(a9, x, y), a10 = hn::MulAdd(a10, x, y), a11 = hn::MulAdd(a11, x, y);
+  }
+  a0 = hn::Add(hn::Add(hn::Add(a0, a1), hn::Add(a2, a3)), hn::Add(a4, a5));
+  a6 = hn::Add(hn::Add(hn::Add(a6, a7), hn::Add(a8, a9)), hn::Add(a10, a11));
+  sink[2] = hn::GetLane(hn::SumOfLanes(d, hn::Add(a0, a6)));
+  return static_cast<double>(rounds) * 12.0 * 2.0 * static_cast<double>(hn::Lanes(d));
+}
+
+}  // namespace flywheel::bench::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flywheel::bench {
+
+HWY_EXPORT(multiply_adds);
+
+void MachineProbe::sample_peak() {
+  constexpr std::int64_t kRounds = 400'000;
+  std::vector<double> operations(static_cast<std::size_t>(pool_.size()));
+  const Stopwatch watch;
+  pool_.run([&](int thread) {
+    float sink[3] = {0.999F, 1e-3F, 0};
+    operations[static_cast<std::size_t>(thread)] =
+        HWY_DYNAMIC_DISPATCH(multiply_adds)(kRounds, sink);
+  });
+  double total = 0;
+  for (const double part : operations) total += part;
+  peak_gflops_ = std::max(peak_gflops_, total / watch.seconds() * 1e-9);
+}
+
+void MachineProbe::sample_triad() {
+  constexpr std::int64_t kElements = 16 * 1024 * 1024;
+  if (a_.empty()) {
+    a_.assign(kElements, 0.0F);
+    b_.assign(kElements, 1.0F);
+    c_.assign(kElements, 2.0F);
+  }
+  float* a = a_.data();
+  const float* b = b_.data();
+  const float* c = c_.data();
+  const Stopwatch watch;
+  pool_.for_range(kElements, 1024, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) a[i] = b[i] + 3.0F * c[i];
+  });
+  triad_gb_per_second_ =
+      std::max(triad_gb_per_second_, 3 * 4e-9 * static_cast<double>(kElements) / watch.seconds());
+}
+
+}  // namespace flywheel::bench
+#endif

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "cpu/attention_tasks.h"
+
+namespace flywheel::cpu {
+
+// Cuts a thread's scratch memory into buffers, each on a cache line of its own. Over a null base it
+// only counts.
+class ScratchCutter {
+ public:
+  explicit ScratchCutter(float* base) : base_(base) {}
+
+  float* take(std::int64_t floats) {
+    float* buffer = base_ == nullptr ? nullptr : base_ + used_;
+    // A line between buffers: sizes are often powers of two, and their rows would share cache sets.
+    used_ += (floats + 15) / 16 * 16 + 16;
+    return buffer;
+  }
+  std::int64_t used() const { return used_; }
+
+ private:
+  float* base_;
+  std::int64_t used_ = 0;
+};
+
+// The buffers of a thread. "panels" are tiles with the queries side by side,
+// [width][size][kAttentionTile / width].
+struct ForwardBuffers {
+  struct QueryTile {
+    float* q_panels;
+    float* out_panels;
+  };
+  float* k_ring;  // [ring tiles][kAttentionTile][size], as v_ring
+  float* v_ring;
+  std::array<QueryTile, kMaxQueryGroup> tiles;
+  float* scores;
+  float* zeros;  // a row to read where a tile has none
+  float* sink;   // and one to write
+
+  ForwardBuffers(ScratchCutter& cutter, std::int64_t size, std::int64_t ring_tiles) {
+    const std::int64_t tile = kAttentionTile * size;
+    k_ring = cutter.take(ring_tiles * tile);
+    v_ring = cutter.take(ring_tiles * tile);
+    for (QueryTile& query : tiles) query = {cutter.take(tile), cutter.take(tile)};
+    scores = cutter.take(kAttentionTile * kAttentionTile);
+    zeros = cutter.take(size);
+    sink = cutter.take(size);
+  }
+};
+
+struct BackwardBuffers {
+  struct QueryTile {
+    float* q_panels;
+    float* dout_panels;
+    float* dq_panels;
+    float* q_rows;  // times scale
+    float* dout_rows;
+  };
+  float* k_ring;  // [ring tiles][kAttentionTile][size], as the other rings
+  float* v_ring;
+  float* dk_ring;
+  float* dv_ring;
+  std::array<QueryTile, kMaxQueryGroup> tiles;
+  float* weights;  // all panels
+  float* dscores;  // all panels
+  float* zeros;
+  float* sink;
+
+  BackwardBuffers(ScratchCutter& cutter, std::int64_t size, std::int64_t ring_tiles) {
+    const std::int64_t tile = kAttentionTile * size;
+    k_ring = cutter.take(ring_tiles * tile);
+    v_ring = cutter.take(ring_tiles * tile);
+    dk_ring = cutter.take(ring_tiles * tile);
+    dv_ring = cutter.take(ring_tiles * tile);
+    for (QueryTile& query : tiles) {
+      query = {cutter.take(tile), cutter.take(tile), cutter.take(tile), cutter.take(tile),
+               cutter.take(tile)};
+    }
+    weights = cutter.take(kAttentionTile * kAttentionTile);
+    dscores = cutter.take(kAttentionTile * kAttentionTile);
+    zeros = cutter.take(size);
+    sink = cutter.take(size);
+  }
+};
+
+}  // namespace flywheel::cpu

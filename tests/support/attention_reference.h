@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attention/pattern.h"
+#include "attention/permutation.h"
+
+namespace flywheel::test {
+
+// docs/attention.md, word for word: whether query i sees key j in a sequence of n tokens with the
+// ranks sigma.
+bool visible(const AttentionPattern& pattern, std::span<const std::int32_t> sigma, std::int64_t n,
+             std::int64_t i, std::int64_t j);
+
+// The permutation from the bare generator and std::stable_sort.
+std::vector<std::int32_t> reference_permutation(const PermutationKey& key, std::uint32_t sequence,
+                                                std::int64_t n);
+
+// What an attention call is about, tensors apart.
+struct AttentionCase {
+  AttentionPattern pattern;
+  PermutationKey key;
+  std::uint32_t first_sequence = 0;
+  std::vector<std::int32_t> cu_seqlens;
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;
+  std::int64_t head_size = 8;
+
+  std::int64_t tokens() const { return cu_seqlens.back(); }
+  float scale() const;
+  std::string describe() const;
+};
+
+// Contiguous tensors: q, out, dout, dq [T, H, D]; k, v, dk, dv [T, Hkv, D]; lse [H, T].
+template <class Real>
+struct AttentionTensors {
+  std::vector<Real> q, k, v, dout;
+  std::vector<Real> out, lse, dq, dk, dv;
+};
+
+// Standard normal inputs, a pure function of the seed; outputs are sized and zero.
+AttentionTensors<float> random_attention_inputs(const AttentionCase& c, std::uint64_t seed);
+AttentionTensors<double> to_double(const AttentionTensors<float>& x);
+
+// The naive loops: scores of the visible keys, softmax, weighted sum. In double they are the
+// reference of every kernel; in float, the yardstick of its error.
+template <class Real>
+void naive_attention_forward(const AttentionCase& c, AttentionTensors<Real>& x);
+// Needs out and lse; overwrites dq, dk, dv.
+template <class Real>
+void naive_attention_backward(const AttentionCase& c, AttentionTensors<Real>& x);
+
+extern template void naive_attention_forward(const AttentionCase&, AttentionTensors<float>&);
+extern template void naive_attention_forward(const AttentionCase&, AttentionTensors<double>&);
+extern template void naive_attention_backward(const AttentionCase&, AttentionTensors<float>&);
+extern template void naive_attention_backward(const AttentionCase&, AttentionTensors<double>&);
+
+// Random patterns, options, lengths, heads and head sizes; about `work` multiply-adds a product at
+// most.
+AttentionCase random_attention_case(std::uint64_t seed, double work);
+
+}  // namespace flywheel::test
