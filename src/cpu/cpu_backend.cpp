@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/thread_pool.h"
+#include "cpu/attention.h"
 #include "cpu/kernels.h"
 #include "cpu/memory.h"
 
@@ -41,7 +42,7 @@ class CpuBackend final : public Backend {
   }
   void synchronize() override {}
 
-  std::int64_t attention_tile() const override { return 64; }
+  std::int64_t attention_tile() const override { return cpu::kAttentionTile; }
   void upload_plan(const AttentionPlan& /*plan*/) override {}
 
   void matmul(const Matmul& args) override { cpu::matmul(args, pool_, workspace_); }
@@ -73,11 +74,11 @@ class CpuBackend final : public Backend {
   void split_heads_backward(const SplitHeadsBackward& args) override {
     cpu::split_heads_backward(args, pool_, workspace_);
   }
-  void attention_forward(const AttentionForward& /*args*/) override {
-    fail(ErrorKind::Internal, "attention_forward: not built yet");
+  void attention_forward(const AttentionForward& args) override {
+    cpu::attention_forward(args, pool_, attention_workspace_);
   }
-  void attention_backward(const AttentionBackward& /*args*/) override {
-    fail(ErrorKind::Internal, "attention_backward: not built yet");
+  void attention_backward(const AttentionBackward& args) override {
+    cpu::attention_backward(args, pool_, attention_workspace_);
   }
   void gate_mix_forward(const GateMixForward& args) override { cpu::gate_mix_forward(args, pool_); }
   void gate_mix_backward(const GateMixBackward& args) override {
@@ -100,6 +101,7 @@ class CpuBackend final : public Backend {
  private:
   ThreadPool pool_;
   cpu::Workspace workspace_;
+  cpu::AttentionWorkspace attention_workspace_;
 };
 
 }  // namespace

@@ -1,14 +1,15 @@
 #include "train/model_files.h"
 
 #include "core/file_io.h"
-#include "core/json_fields.h"
+#include "model/huggingface_config.h"
 
 namespace flywheel {
 
 void write_model_config(const std::filesystem::path& path, const ModelConfig& config,
                         const Tokenizer& tokenizer) {
-  Json json = {{"eos_token_id", tokenizer.end_of_document()}, {"flywheel", write_fields(config)}};
-  write_file_atomically(path, json.dump(2) + "\n");
+  std::optional<std::int64_t> end_of_text;
+  if (tokenizer.end_of_document() >= 0) end_of_text = tokenizer.end_of_document();
+  write_file_atomically(path, to_huggingface(config, end_of_text));
 }
 
 }  // namespace flywheel
