@@ -21,10 +21,13 @@ class Process {
     std::vector<char*> arguments;
     for (std::string& argument : command) arguments.push_back(argument.data());
     arguments.push_back(nullptr);
+    const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     child_ = fork();
-    if (child_ < 0) throw std::runtime_error("fork failed");
-    if (child_ > 0) return;
-    const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (child_ != 0) {
+      close(file);
+      if (file < 0 || child_ < 0) throw std::runtime_error("cannot start " + command[0]);
+      return;
+    }
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
     execv(arguments[0], arguments.data());
