@@ -17,8 +17,11 @@ double multiply_adds(std::int64_t rounds, float* sink) {
   const hn::ScalableTag<float> d;
   const auto x = hn::Set(d, sink[0]);
   const auto y = hn::Set(d, sink[1]);
-  auto a0 = x, a1 = x, a2 = x, a3 = x, a4 = x, a5 = x, a6 = x, a7 = x, a8 = x, a9 = x, a10 = x,
-       a11 = x;
+  // Different start values: equal chains would be merged into one.
+  auto a0 = x;
+  auto a1 = hn::Add(a0, y), a2 = hn::Add(a1, y), a3 = hn::Add(a2, y), a4 = hn::Add(a3, y);
+  auto a5 = hn::Add(a4, y), a6 = hn::Add(a5, y), a7 = hn::Add(a6, y), a8 = hn::Add(a7, y);
+  auto a9 = hn::Add(a8, y), a10 = hn::Add(a9, y), a11 = hn::Add(a10, y);
   for (std::int64_t i = 0; i < rounds; ++i) {
     a0 = hn::MulAdd(a0, x, y), a1 = hn::MulAdd(a1, x, y), a2 = hn::MulAdd(a2, x, y);
     a3 = hn::MulAdd(a3, x, y), a4 = hn::MulAdd(a4, x, y), a5 = hn::MulAdd(a5, x, y);

@@ -41,7 +41,7 @@ def ours(program, tokenizer, files):
 
 def main():
     program, path, *files = sys.argv[1:]
-    texts = [pathlib.Path(f).read_text(errors="replace", newline="") for f in files]
+    texts = [pathlib.Path(f).read_bytes().decode(errors="replace") for f in files]
     size = sum(pathlib.Path(f).stat().st_size for f in files)
     tokenizer = load(path)
     forms = {

@@ -59,7 +59,7 @@ class ArgumentCheck {
   const char* op_;
   DeviceKind device_;
   const char* leader_ = nullptr;
-  std::array<Destination, 4> destinations_{};
+  std::array<Destination, 5> destinations_{};
   unsigned destination_count_ = 0;
   std::array<Pair, 2> in_place_{};
   unsigned in_place_count_ = 0;

@@ -140,13 +140,13 @@ void split_heads_forward(Backend& backend, const SplitHeadsForward& args) {
   op.strided_out("q", args.q, {T, H, D});
   op.strided_out("k", args.k, {T, Hkv, D});
   op.strided_out("v", args.v, {T, Hkv, D});
-  op.in("qkv", args.qkv, {T, (H + 2 * Hkv) * D});
   if (args.q_norm_weight || args.k_norm_weight) {
+    op.out("q_rstd", args.q_rstd, {T, H});
+    op.out("k_rstd", args.k_rstd, {T, Hkv});
     op.in("q_norm_weight", args.q_norm_weight, {D});
     op.in("k_norm_weight", args.k_norm_weight, {D});
-    op.in("q_rstd", args.q_rstd, {T, H});
-    op.in("k_rstd", args.k_rstd, {T, Hkv});
   }
+  op.in("qkv", args.qkv, {T, (H + 2 * Hkv) * D});
   check_rope(op, args, T, D);
   backend.split_heads_forward(args);
 }

@@ -224,16 +224,25 @@ void run_backward(const AttentionBackward& args, const AttentionTask& task, std:
   }
 }
 
-void attention_backward_task(const AttentionBackward& args, const AttentionTask& task,
-                             std::int64_t ring_tiles, float* scratch) {
+template <int kVectors>
+void run_backward_sized(const AttentionBackward& args, const AttentionTask& task,
+                        std::int64_t ring_tiles, float* scratch) {
   switch (args.q.shape[2]) {
     case 64:
-      return run_backward<64, 2>(args, task, ring_tiles, scratch);
+      return run_backward<64, kVectors>(args, task, ring_tiles, scratch);
     case 128:
-      return run_backward<128, 2>(args, task, ring_tiles, scratch);
+      return run_backward<128, kVectors>(args, task, ring_tiles, scratch);
     default:
-      return run_backward<0, 2>(args, task, ring_tiles, scratch);
+      return run_backward<0, kVectors>(args, task, ring_tiles, scratch);
   }
+}
+
+void attention_backward_task(const AttentionBackward& args, const AttentionTask& task,
+                             std::int64_t ring_tiles, float* scratch) {
+  const bool stochastic = !args.plan->pattern().sees_all(args.plan->length(task.sequence)) &&
+                          args.plan->pattern().kind == AttentionKind::Sa;
+  const auto run = stochastic ? run_backward_sized<kStochasticVectors> : run_backward_sized<2>;
+  run(args, task, ring_tiles, scratch);
 }
 
 }  // namespace flywheel::cpu::HWY_NAMESPACE

@@ -167,16 +167,25 @@ void run_forward(const AttentionForward& args, const AttentionTask& task, std::i
   ForwardTask<HeadSize<kSize>, kVectors>(size, args, task, ring_tiles, buffers).run();
 }
 
-void attention_forward_task(const AttentionForward& args, const AttentionTask& task,
-                            std::int64_t ring_tiles, float* scratch) {
+template <int kVectors>
+void run_forward_sized(const AttentionForward& args, const AttentionTask& task,
+                       std::int64_t ring_tiles, float* scratch) {
   switch (args.q.shape[2]) {
     case 64:
-      return run_forward<64, 2>(args, task, ring_tiles, scratch);
+      return run_forward<64, kVectors>(args, task, ring_tiles, scratch);
     case 128:
-      return run_forward<128, 2>(args, task, ring_tiles, scratch);
+      return run_forward<128, kVectors>(args, task, ring_tiles, scratch);
     default:
-      return run_forward<0, 2>(args, task, ring_tiles, scratch);
+      return run_forward<0, kVectors>(args, task, ring_tiles, scratch);
   }
+}
+
+void attention_forward_task(const AttentionForward& args, const AttentionTask& task,
+                            std::int64_t ring_tiles, float* scratch) {
+  const bool stochastic = !args.plan->pattern().sees_all(args.plan->length(task.sequence)) &&
+                          args.plan->pattern().kind == AttentionKind::Sa;
+  const auto run = stochastic ? run_forward_sized<kStochasticVectors> : run_forward_sized<2>;
+  run(args, task, ring_tiles, scratch);
 }
 
 }  // namespace flywheel::cpu::HWY_NAMESPACE

@@ -30,6 +30,10 @@ constexpr int kBlockRows = HWY_TARGET == HWY_AVX2 ? 6 : 8;
 template <int kVectors>
 constexpr int kTallRows = kVectors == 1 ? 2 * kBlockRows : kBlockRows;
 
+// Vectors in a panel of sa, whose visible keys vary from query to query: wide panels would compute
+// more that is masked.
+constexpr int kStochasticVectors = kLanes > 8 ? 1 : 2;
+
 // The head size, known to the compiler unless kSize is 0.
 template <int kSize>
 struct HeadSize {

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/file_io.h"
 #include "data/utf8.h"
-#include "data/word_cache.h"
+#include "data/word_encoder.h"
 
 namespace flywheel {
 
@@ -33,33 +33,10 @@ std::int32_t find_end_of_document(const std::vector<AddedToken>& tokens) {
   return -1;
 }
 
-// The key of a word; `readable` tells how many bytes from its start may be read.
-WordKey key_of(std::string_view word, std::size_t readable) {
-  WordKey key{};
-  if (readable >= sizeof key.parts) {
-    static constexpr auto kMasks = [] {
-      std::array<std::array<std::uint64_t, 4>, WordKey::kMaxBytes + 1> masks{};
-      for (std::size_t size = 0; size < masks.size(); ++size) {
-        for (std::size_t i = 0; i < size; ++i) {
-          masks[size][i / 8] |= std::uint64_t{0xFF} << (8 * (i % 8));
-        }
-      }
-      return masks;
-    }();
-    std::memcpy(key.parts, word.data(), sizeof key.parts);
-    for (std::size_t i = 0; i < 4; ++i) key.parts[i] &= kMasks[word.size()][i];
-  } else {
-    std::memcpy(key.parts, word.data(), word.size());
-  }
-  key.parts[3] |= static_cast<std::uint64_t>(word.size()) << 56;
-  return key;
-}
-
 }  // namespace
 
 struct BpeTokenizer::Workspace {
-  WordCache cache;
-  BpeScratch bpe;
+  WordEncoderMemory words;
   std::string normalized;
   std::vector<AddedTokenSpan> raw_spans;
   std::vector<AddedTokenSpan> normalized_spans;
@@ -90,41 +67,6 @@ class BpeTokenizer::Lease {
  private:
   const BpeTokenizer& tokenizer_;
   std::unique_ptr<Workspace> workspace_;
-};
-
-// Turns words into ids, by the cache where it knows them.
-class BpeTokenizer::WordEncoder : public PieceSink {
- public:
-  WordEncoder(const Bpe& bpe, Workspace& workspace, std::string_view text,
-              std::vector<std::int32_t>& ids)
-      : bpe_(bpe), workspace_(workspace), text_(text), ids_(ids) {}
-
-  void piece(std::string_view word) override {
-    if (word.size() > WordKey::kMaxBytes) return bpe_.encode(word, workspace_.bpe, ids_);
-    const WordKey key = key_of(word, readable_from(word.data()));
-    const std::span<const std::int32_t> known = workspace_.cache.find(key);
-    if (!known.empty()) {
-      ids_.insert(ids_.end(), known.begin(), known.end());
-      return;
-    }
-    const std::size_t before = ids_.size();
-    bpe_.encode(word, workspace_.bpe, ids_);
-    workspace_.cache.store(key, std::span(ids_).subspan(before));
-  }
-
- private:
-  // Words mostly lie in `text_`, but a step may have copied them.
-  std::size_t readable_from(const char* word) const {
-    const std::less<const char*> before;
-    const char* const end = text_.data() + text_.size();
-    if (before(word, text_.data()) || !before(word, end)) return 0;
-    return static_cast<std::size_t>(end - word);
-  }
-
-  const Bpe& bpe_;
-  Workspace& workspace_;
-  std::string_view text_;
-  std::vector<std::int32_t>& ids_;
 };
 
 BpeTokenizer::BpeTokenizer(BpeTokenizerParts parts)
@@ -212,8 +154,9 @@ void BpeTokenizer::encode_normalized(std::string_view text, Workspace& workspace
 void BpeTokenizer::encode_words(std::string_view text, Workspace& workspace,
                                 std::vector<std::int32_t>& ids) const {
   if (text.empty()) return;
-  WordEncoder encoder(bpe_, workspace, text, ids);
+  WordEncoder encoder(bpe_, workspace.words, text, ids);
   parts_.pretokenizer->split(text, encoder);
+  encoder.finish();
 }
 
 std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {

@@ -51,7 +51,6 @@ class BpeTokenizer : public Tokenizer {
  private:
   struct Workspace;
   class Lease;
-  class WordEncoder;
 
   void place_added_token(const AddedToken& token);
   std::uint64_t make_fingerprint() const;

@@ -108,7 +108,7 @@ struct TrainConfig {
   NonFinitePolicy non_finite = NonFinitePolicy::Stop;
   std::int64_t validation_every = 250;
   std::int64_t validation_sequences = 64;
-  std::int64_t log_every = 1;
+  std::int64_t log_every = 10;
   std::int64_t threads = 0;
   DeviceChoice device = DeviceChoice::Cpu;
 

@@ -1,10 +1,7 @@
-#include "cpu/attention.h"
-
-#include <cmath>
 #include <cstdlib>
 
-#include "attention/plan.h"
-#include "support/attention_reference.h"
+#include "hwy/targets.h"
+#include "parity/attention_run.h"
 #include "support/catch.h"
 
 using namespace flywheel;
@@ -12,153 +9,179 @@ using namespace flywheel::test;
 
 namespace {
 
-// Where the elements of a [T, heads, D] tensor lie.
-enum class Layout { TokenMajor, HeadMajor, Padded };
-
-struct StridedTensor {
-  std::vector<float> memory;
-  TensorView view;
-
-  StridedTensor(const std::vector<float>& values, std::int64_t tokens, std::int64_t heads,
-                std::int64_t size, Layout layout) {
-    const std::int64_t gap = layout == Layout::Padded ? 24 : 0;
-    memory.assign(static_cast<std::size_t>(tokens * (heads * size + gap)), -7.F);
-    if (layout == Layout::HeadMajor) {
-      view = TensorView::heads_first(memory.data(), DType::F32, tokens, heads, size);
-    } else {
-      view = TensorView(memory.data(), DType::F32, Shape{tokens, heads, size});
-      view.strides[0] = heads * size + gap;
-    }
-    each([&](float& element, std::size_t i) { element = values[i]; });
+// Runs body() once for each vector instruction set of the kernels that this machine has.
+template <class Body>
+void for_each_target(const Body& body) {
+  for (const std::int64_t target : {HWY_AVX3, HWY_AVX2}) {
+    hwy::SetSupportedTargetsForTest(0);
+    if ((hwy::SupportedTargets() & target) == 0) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    INFO("target " << hwy::TargetName(target));
+    body();
   }
-  std::vector<float> values() {
-    std::vector<float> result(static_cast<std::size_t>(view.elements()));
-    each([&](float& element, std::size_t i) { result[i] = element; });
-    return result;
-  }
-
- private:
-  template <class Body>
-  void each(const Body& body) {
-    std::size_t i = 0;
-    for (std::int64_t t = 0; t < view.shape[0]; ++t) {
-      for (std::int64_t h = 0; h < view.shape[1]; ++h) {
-        for (std::int64_t c = 0; c < view.shape[2]; ++c) {
-          body(view.f32()[t * view.stride(0) + h * view.stride(1) + c], i++);
-        }
-      }
-    }
-  }
-};
-
-struct RunOptions {
-  int threads = 1;
-  Layout q = Layout::HeadMajor;
-  Layout kv = Layout::HeadMajor;
-  Layout out = Layout::TokenMajor;
-  bool accumulate = false;  // on top of what dq, dk, dv hold
-};
-
-// Forward and backward of the kernels under test.
-AttentionTensors<float> run(const AttentionCase& c, const AttentionTensors<float>& in,
-                            const RunOptions& options) {
-  const std::int64_t tokens = c.tokens();
-  AttentionPlan plan(c.pattern, cpu::kAttentionTile, tokens, std::ssize(c.cu_seqlens) - 1);
-  plan.prepare(c.cu_seqlens, c.key, c.first_sequence);
-  const auto query = [&](const std::vector<float>& x, Layout layout) {
-    return StridedTensor(x, tokens, c.heads, c.head_size, layout);
-  };
-  const auto key = [&](const std::vector<float>& x) {
-    return StridedTensor(x, tokens, c.kv_heads, c.head_size, options.kv);
-  };
-  StridedTensor q = query(in.q, options.q);
-  StridedTensor k = key(in.k);
-  StridedTensor v = key(in.v);
-  StridedTensor out = query(in.out, options.out);
-  StridedTensor dout = query(in.dout, options.out);
-  StridedTensor dq = query(in.dq, options.q);
-  StridedTensor dk = key(in.dk);
-  StridedTensor dv = key(in.dv);
-  std::vector<float> lse = in.lse;
-  const TensorView lse_view(lse.data(), DType::F32, Shape{c.heads, tokens});
-
-  ThreadPool pool(options.threads);
-  cpu::AttentionWorkspace workspace;
-  cpu::attention_forward({out.view, lse_view, q.view, k.view, v.view, &plan, c.scale()}, pool,
-                         workspace);
-  cpu::attention_backward({dq.view, dk.view, dv.view, dout.view, out.view, lse_view, q.view, k.view,
-                           v.view, &plan, c.scale(), options.accumulate},
-                          pool, workspace);
-  AttentionTensors<float> result = in;
-  result.out = out.values();
-  result.lse = lse;
-  result.dq = dq.values();
-  result.dk = dk.values();
-  result.dv = dv.values();
-  return result;
+  hwy::SetSupportedTargetsForTest(0);
 }
 
-double largest(const std::vector<double>& x) {
-  double max = 0;
-  for (const double value : x) max = std::max(max, std::abs(value));
-  return max;
+AttentionCase make_case(const AttentionPattern& pattern, std::vector<std::int32_t> cu_seqlens,
+                        std::int64_t head_size = 16) {
+  AttentionCase c;
+  c.pattern = pattern;
+  c.key = {5, RandomStream::kEvaluationPermutation, 1, 0};
+  c.cu_seqlens = std::move(cu_seqlens);
+  c.heads = 2;
+  c.kv_heads = 1;
+  c.head_size = head_size;
+  return c;
 }
 
-double largest_error(const std::vector<float>& x, const std::vector<double>& exact) {
-  double max = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double error = std::abs(x[i] - exact[i]);
-    if (!(error <= max)) max = error;  // also a NaN
-  }
-  return max;
+void require_same_bits(const AttentionTensors<float>& a, const AttentionTensors<float>& b) {
+  REQUIRE(a.out == b.out);
+  REQUIRE(a.lse == b.lse);
+  REQUIRE(a.dq == b.dq);
+  REQUIRE(a.dk == b.dk);
+  REQUIRE(a.dv == b.dv);
 }
 
-void check_errors(const char* name, const std::vector<float>& kernel,
-                  const std::vector<float>& naive, const std::vector<double>& exact,
-                  double noise = 0) {
-  const double bound = 2 * largest_error(naive, exact) + 0x1p-22 * largest(exact) + noise;
-  const double error = largest_error(kernel, exact);
-  INFO(name << ": error " << error << " against " << bound << " allowed");
-  REQUIRE(error <= bound);
-}
-
-void check_against_reference(const AttentionCase& c, const AttentionTensors<float>& in,
-                             const RunOptions& options) {
-  AttentionTensors<double> exact = to_double(in);
-  naive_attention_forward(c, exact);
-  naive_attention_backward(c, exact);
-  AttentionTensors<float> naive = in;
-  naive_attention_forward(c, naive);
-  naive_attention_backward(c, naive);
-  const AttentionTensors<float> kernel = run(c, in, options);
-  check_errors("out", kernel.out, naive.out, exact.out);
-  check_errors("lse", kernel.lse, naive.lse, exact.lse);
-  // dq and dk are sums of scale * (dout . v - delta) * k. Where the difference cancels, rounding
-  // remains: a sum of D standard normal products has a rounding error of about 2^-24 D / 2, of
-  // which four deviations are allowed.
-  const double rounding = 0x1p-23 * std::sqrt(static_cast<double>(c.head_size));
-  check_errors("dq", kernel.dq, naive.dq, exact.dq, rounding * largest(exact.k));
-  check_errors("dk", kernel.dk, naive.dk, exact.dk, rounding * largest(exact.q));
-  check_errors("dv", kernel.dv, naive.dv, exact.dv);
-}
-
-void check_random_case(std::uint64_t seed, double work) {
-  const AttentionCase c = random_attention_case(seed, work);
-  INFO("repeat with FLYWHEEL_CASE=" << seed << ": " << c.describe());
-  RunOptions options;
-  options.threads = 1 + static_cast<int>(seed % 3);
-  options.q = static_cast<Layout>(seed % 3);
-  options.kv = static_cast<Layout>(seed / 3 % 3);
-  options.out = static_cast<Layout>(seed / 9 % 3);
-  check_against_reference(c, random_attention_inputs(c, seed), options);
+std::vector<AttentionPattern> patterns(std::int64_t window) {
+  AttentionPattern swa{AttentionKind::Swa, window};
+  AttentionPattern sa{AttentionKind::Sa, window};
+  AttentionPattern trailing = sa;
+  trailing.band = Band::Trailing;
+  AttentionPattern clipped = sa;
+  clipped.circular = false;
+  clipped.budget = Budget::Matched;
+  return {AttentionPattern{}, swa, sa, trailing, clipped};
 }
 
 }  // namespace
 
 TEST_CASE("attention agrees with the brute-force mask in double", "[attention]") {
   if (const char* seed = std::getenv("FLYWHEEL_CASE")) {
-    check_random_case(std::strtoull(seed, nullptr, 10), 2e6);
+    for_each_target([&] { check_random_attention_case(std::strtoull(seed, nullptr, 10), 2e6); });
     return;
   }
-  for (std::uint64_t seed = 0; seed < 200; ++seed) check_random_case(seed, 2e6);
+  for_each_target([] {
+    for (std::uint64_t seed = 0; seed < 120; ++seed) check_random_attention_case(seed, 2e6);
+  });
+}
+
+TEST_CASE("every head size agrees with the brute-force mask", "[attention]") {
+  for_each_target([] {
+    for (std::int64_t head_size = 8; head_size <= 256; head_size += 8) {
+      for (const AttentionPattern& pattern : patterns(30)) {
+        const AttentionCase c = make_case(pattern, {0, 70}, head_size);
+        INFO(c.describe());
+        check_against_reference(c, random_attention_inputs(c, 3));
+      }
+    }
+  });
+}
+
+TEST_CASE("long sequences agree with the brute-force mask", "[attention]") {
+  for_each_target([] {
+    for (const AttentionPattern& pattern : patterns(256)) {
+      AttentionCase c = make_case(pattern, {0, 2113}, 8);
+      c.heads = 1;
+      INFO(c.describe());
+      const auto in = random_attention_inputs(c, 4);
+      check_against_reference(c, in);
+      const auto expected = run_attention(c, in);
+      AttentionRunOptions options;
+      options.threads = 3;
+      for (const Layout kv : {Layout::HeadMajor, Layout::TokenMajor, Layout::Padded}) {
+        options.kv = kv;
+        require_same_bits(run_attention(c, in, options), expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("windows that hold the whole sequence give full attention", "[attention]") {
+  for_each_target([] {
+    for (const std::int64_t n : {1, 2, 63, 64, 65, 200}) {
+      const auto length = static_cast<std::int32_t>(n);
+      const AttentionCase full = make_case({}, {0, length, 2 * length});
+      const auto in = random_attention_inputs(full, 5);
+      const auto expected = run_attention(full, in);
+      for (const AttentionKind kind : {AttentionKind::Swa, AttentionKind::Sa}) {
+        for (const std::int64_t window : {n, n + 1, 2 * n}) {
+          AttentionCase c = full;
+          c.pattern = {kind, window};
+          INFO(c.describe());
+          require_same_bits(run_attention(c, in), expected);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("attention gives the same bits at any number of threads", "[attention]") {
+  for_each_target([] {
+    for (const AttentionPattern& pattern : patterns(100)) {
+      const AttentionCase c = make_case(pattern, {0, 300, 301, 1000, 1130});
+      INFO(c.describe());
+      const auto in = random_attention_inputs(c, 6);
+      AttentionRunOptions options;
+      const auto expected = run_attention(c, in, options);
+      for (const int threads : {2, 3, 8}) {
+        options.threads = threads;
+        require_same_bits(run_attention(c, in, options), expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("backward adds to the gradients if asked", "[attention]") {
+  for_each_target([] {
+    for (const AttentionPattern& pattern : patterns(60)) {
+      const AttentionCase c = make_case(pattern, {0, 70, 333});
+      auto in = random_attention_inputs(c, 7);
+      for (const Layout kv : {Layout::HeadMajor, Layout::TokenMajor}) {
+        AttentionRunOptions options;
+        options.kv = kv;
+        INFO(c.describe());
+        const auto fresh = run_attention(c, in, options);
+        auto base = in;
+        base.dq = in.q;
+        base.dk = in.k;
+        base.dv = in.v;
+        options.accumulate = true;
+        const auto sum = run_attention(c, base, options);
+        const auto require_sum = [](const std::vector<float>& total, const std::vector<float>& a,
+                                    const std::vector<float>& b) {
+          for (std::size_t i = 0; i < total.size(); ++i) {
+            REQUIRE(total[i] == Approx(a[i] + b[i]).margin(1e-5));
+          }
+        };
+        require_sum(sum.dq, fresh.dq, in.q);
+        require_sum(sum.dk, fresh.dk, in.k);
+        require_sum(sum.dv, fresh.dv, in.v);
+      }
+    }
+  });
+}
+
+TEST_CASE("a sequence's results do not depend on its neighbours", "[attention]") {
+  for_each_target([] {
+    for (const AttentionPattern& pattern : patterns(40)) {
+      const AttentionCase alone = make_case(pattern, {0, 150});
+      const auto in = random_attention_inputs(alone, 8);
+      const auto expected = run_attention(alone, in);
+      const AttentionCase batch = make_case(pattern, {0, 30, 180, 255});
+      auto batch_in = random_attention_inputs(batch, 9);
+      const std::int64_t q_row = alone.heads * alone.head_size;
+      const std::int64_t kv_row = alone.kv_heads * alone.head_size;
+      std::copy(in.q.begin(), in.q.end(), batch_in.q.begin() + 30 * q_row);
+      std::copy(in.dout.begin(), in.dout.end(), batch_in.dout.begin() + 30 * q_row);
+      std::copy(in.k.begin(), in.k.end(), batch_in.k.begin() + 30 * kv_row);
+      std::copy(in.v.begin(), in.v.end(), batch_in.v.begin() + 30 * kv_row);
+      const auto result = run_attention(batch, batch_in);
+      INFO(batch.describe());
+      REQUIRE(
+          std::equal(expected.out.begin(), expected.out.end(), result.out.begin() + 30 * q_row));
+      REQUIRE(std::equal(expected.dq.begin(), expected.dq.end(), result.dq.begin() + 30 * q_row));
+      REQUIRE(std::equal(expected.dk.begin(), expected.dk.end(), result.dk.begin() + 30 * kv_row));
+      REQUIRE(std::equal(expected.dv.begin(), expected.dv.end(), result.dv.begin() + 30 * kv_row));
+    }
+  });
 }

@@ -217,9 +217,10 @@ template void naive_attention_backward(const AttentionCase&, AttentionTensors<do
 AttentionCase random_attention_case(std::uint64_t seed, double work) {
   const RandomSequence random(seed, RandomStream::kInitialization, 99);
   AttentionCase c;
-  c.head_size = 8 * (1 + static_cast<std::int64_t>(random.below(10, 32)));
-  c.kv_heads = 1 + static_cast<std::int64_t>(random.below(11, 3));
-  c.heads = c.kv_heads * (1 + static_cast<std::int64_t>(random.below(12, 4)));
+  const bool small_heads = random.below(13, 2) == 0;  // and so longer sequences
+  c.head_size = 8 * (1 + static_cast<std::int64_t>(random.below(10, small_heads ? 3 : 32)));
+  c.kv_heads = 1 + static_cast<std::int64_t>(random.below(11, small_heads ? 2 : 3));
+  c.heads = c.kv_heads * (1 + static_cast<std::int64_t>(random.below(12, small_heads ? 2 : 4)));
   const double budget = work / static_cast<double>(c.head_size * c.heads);
   const auto longest =
       std::clamp<std::int64_t>(static_cast<std::int64_t>(std::sqrt(budget)), 1, 700);

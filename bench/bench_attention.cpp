@@ -1,0 +1,173 @@
+// Speed of the CPU attention kernels by pattern, length, head size and threads, beside the
+// machine's peak of fused multiply-adds measured between the calls. Work counts visible pairs only:
+// 4 D floating-point operations a pair forward, 10 D backward.
+
+#include <fmt/format.h>
+
+#include <cxxopts.hpp>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "attention/counts.h"
+#include "bench/probe.h"
+#include "cpu/attention.h"
+#include "hwy/targets.h"
+
+namespace flywheel::bench {
+namespace {
+
+struct Setting {
+  AttentionPattern pattern;
+  std::int64_t length;
+  std::int64_t head_size;
+  int threads;
+
+  std::int64_t heads() const { return threads * (length >= 8192 ? 1 : 4); }
+};
+
+struct Timing {
+  double forward = 0;  // seconds
+  double backward = 0;
+};
+
+// A head-major [T, H, D] tensor with its memory.
+struct Heads {
+  std::vector<float> memory;
+  TensorView view;
+
+  Heads(const Setting& setting, std::uint32_t which)
+      : memory(static_cast<std::size_t>(setting.length * setting.heads() * setting.head_size)),
+        view(TensorView::heads_first(memory.data(), DType::F32, setting.length, setting.heads(),
+                                     setting.head_size)) {
+    const RandomSequence random(1, RandomStream::kInitialization, which);
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      memory[i] = static_cast<float>(random.uniform(i) * 2 - 1);
+    }
+  }
+};
+
+class AttentionBench {
+ public:
+  AttentionBench(double budget, nlohmann::json& results) : budget_(budget), results_(results) {}
+
+  void run(const Setting& setting, ThreadPool& pool, MachineProbe& probe) {
+    const auto tokens = static_cast<std::int32_t>(setting.length);
+    AttentionPlan plan(setting.pattern, cpu::kAttentionTile, tokens, 1);
+    const std::vector<std::int32_t> cu_seqlens{0, tokens};
+    plan.prepare(cu_seqlens, PermutationKey{1});
+    const Heads q(setting, 0), k(setting, 1), v(setting, 2), dout(setting, 3);
+    Heads out(setting, 4), dq(setting, 5), dk(setting, 6), dv(setting, 7);
+    std::vector<float> lse(static_cast<std::size_t>(tokens * setting.heads()));
+    const TensorView lse_view(lse.data(), DType::F32, Shape{setting.heads(), tokens});
+    const float scale = 0.125F;
+    const auto sample = [&] { probe.sample_peak(); };
+    Timing timing;
+    timing.forward = best_seconds(
+        [&] {
+          cpu::attention_forward({out.view, lse_view, q.view, k.view, v.view, &plan, scale}, pool,
+                                 workspace_);
+        },
+        sample, budget_);
+    timing.backward = best_seconds(
+        [&] {
+          cpu::attention_backward({dq.view, dk.view, dv.view, dout.view, out.view, lse_view, q.view,
+                                   k.view, v.view, &plan, scale},
+                                  pool, workspace_);
+        },
+        sample, budget_);
+    report(setting, timing, mean_visible_keys(plan), probe.peak_gflops());
+  }
+
+ private:
+  void report(const Setting& setting, const Timing& timing, double mean_keys, double peak) {
+    const std::string pattern(name_of_enum(setting.pattern.kind));
+    const double pairs =
+        mean_keys * static_cast<double>(setting.length * setting.heads() * setting.head_size);
+    const double forward = 4 * pairs / timing.forward * 1e-9;
+    const double backward = 10 * pairs / timing.backward * 1e-9;
+    const auto per_head = static_cast<double>(setting.heads());
+    Timing& full = full_[{setting.length, setting.head_size, setting.threads}];
+    if (setting.pattern.kind == AttentionKind::Full) full = timing;
+    const auto speedup = [](double reference, double seconds) { return reference / seconds; };
+    const double both = speedup(full.forward + full.backward, timing.forward + timing.backward);
+    fmt::print(
+        "{:5} {:6} {:4} {:2}  {:9.3f} {:8.1f} {:5.2f}  {:9.3f} {:8.1f} {:5.2f}  {:6.1f} {:6.1f}\n",
+        pattern, setting.length, setting.head_size, setting.threads,
+        timing.forward * 1e3 / per_head, forward, forward / peak, timing.backward * 1e3 / per_head,
+        backward, backward / peak, speedup(full.forward, timing.forward), both);
+    std::fflush(stdout);
+    results_.push_back({{"pattern", pattern},
+                        {"length", setting.length},
+                        {"head_size", setting.head_size},
+                        {"threads", setting.threads},
+                        {"heads", setting.heads()},
+                        {"mean_visible_keys", mean_keys},
+                        {"forward_ms", timing.forward * 1e3},
+                        {"backward_ms", timing.backward * 1e3},
+                        {"forward_gflops", forward},
+                        {"backward_gflops", backward},
+                        {"peak_gflops", peak},
+                        {"forward_share_of_peak", forward / peak},
+                        {"backward_share_of_peak", backward / peak},
+                        {"speedup_forward", speedup(full.forward, timing.forward)},
+                        {"speedup_both", both}});
+  }
+
+  double budget_;
+  nlohmann::json& results_;
+  cpu::AttentionWorkspace workspace_;
+  std::map<std::array<std::int64_t, 3>, Timing> full_;
+};
+
+void run_all(const cxxopts::ParseResult& options) {
+  if (options.count("avx2") > 0) hwy::SetSupportedTargetsForTest(HWY_AVX2);
+  nlohmann::json results = nlohmann::json::array();
+  AttentionBench bench(options.count("quick") > 0 ? 0.02 : 0.2, results);
+  AttentionPattern swa{AttentionKind::Swa};
+  AttentionPattern sa{AttentionKind::Sa};
+  swa.window = sa.window = options["window"].as<std::int64_t>();
+  fmt::print(
+      "pattern length  D threads, forward: ms a head, GFLOP/s, share of peak; backward: the "
+      "same; speed-up over full: forward, both\n");
+  for (const int threads : options["threads"].as<std::vector<int>>()) {
+    ThreadPool pool(threads);
+    MachineProbe probe(pool);
+    for (int i = 0; i < 20; ++i) probe.sample_peak();
+    for (const std::int64_t size : options["head-size"].as<std::vector<std::int64_t>>()) {
+      for (const std::int64_t length : options["length"].as<std::vector<std::int64_t>>()) {
+        for (const AttentionPattern& pattern : {AttentionPattern{}, swa, sa}) {
+          bench.run({pattern, length, size, threads}, pool, probe);
+        }
+      }
+    }
+    fmt::print("peak of {} thread(s): {:.1f} GFLOP/s\n", threads, probe.peak_gflops());
+  }
+  if (options.count("json") > 0) {
+    std::ofstream(options["json"].as<std::string>()) << results.dump(2) << "\n";
+  }
+}
+
+}  // namespace
+}  // namespace flywheel::bench
+
+int main(int argc, char** argv) {
+  cxxopts::Options options("bench_attention", "Speed of the CPU attention kernels");
+  options.add_options()(
+      "length", "Sequence lengths",
+      cxxopts::value<std::vector<std::int64_t>>()->default_value("1024,2048,8192"))(
+      "head-size", "Head sizes", cxxopts::value<std::vector<std::int64_t>>()->default_value("64"))(
+      "threads", "Numbers of threads", cxxopts::value<std::vector<int>>()->default_value("1,2"))(
+      "window", "Window of swa and sa", cxxopts::value<std::int64_t>()->default_value("256"))(
+      "avx2", "Without AVX-512")("quick", "Shorter measurements")(
+      "json", "Also write the results to this file", cxxopts::value<std::string>())("help",
+                                                                                    "This text");
+  const auto parsed = options.parse(argc, argv);
+  if (parsed.count("help") > 0) {
+    fmt::print("{}\n", options.help());
+    return 0;
+  }
+  flywheel::bench::run_all(parsed);
+}
