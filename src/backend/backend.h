@@ -16,9 +16,10 @@ class DeviceMemory {
   virtual std::int64_t bytes() const = 0;
 };
 
-// The seam between the model and a device. Ops never allocate, write to destinations that the caller gives,
-// and run in the order of the calls, perhaps asynchronously; synchronize() waits. Callers go through the
-// fronts in backend/ops.h, which check the arguments once for all devices; an implementation may rely on them.
+// The seam between the model and a device. Ops never allocate, write to destinations that the
+// caller gives, and run in the order of the calls, perhaps asynchronously; synchronize() waits.
+// Callers go through the fronts in backend/ops.h, which check the arguments once for all devices;
+// an implementation may rely on them.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -43,7 +44,8 @@ class Backend {
   virtual void embedding_forward(const EmbeddingForward&) = 0;
   virtual void embedding_backward(const EmbeddingBackward&) = 0;
   virtual void rms_norm_forward(const RmsNormForward&) = 0;
-  virtual void add_rms_norm_forward(const AddRmsNormForward&);  // default: add, then rms_norm_forward
+  virtual void add_rms_norm_forward(
+      const AddRmsNormForward&);  // default: add, then rms_norm_forward
   virtual void rms_norm_backward(const RmsNormBackward&) = 0;
   virtual void layer_norm_forward(const LayerNormForward&) = 0;
   virtual void layer_norm_backward(const LayerNormBackward&) = 0;

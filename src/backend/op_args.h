@@ -10,14 +10,14 @@ class AttentionPlan;
 
 // The arguments of every op of the seam, one struct an op.
 //
-// Letters: T tokens of all sequences packed back to back, d model width, V vocabulary (Vp padded), f MLP
-// width, H query heads, Hkv key/value heads, D head size, Q = (H + 2 Hkv) D. f32 unless said. A tensor
-// marked "optional" may be an empty view. Destinations come first. Destinations must not overlap
-// sources unless a comment allows it. Weight gradients accumulate; activation gradients overwrite
-// unless `accumulate` is set.
+// Letters: T tokens of all sequences packed back to back, d model width, V vocabulary (Vp padded),
+// f MLP width, H query heads, Hkv key/value heads, D head size, Q = (H + 2 Hkv) D. f32 unless said.
+// A tensor marked "optional" may be an empty view. Destinations come first. Destinations must not
+// overlap sources unless a comment allows it. Weight gradients accumulate; activation gradients
+// overwrite unless `accumulate` is set.
 
-// out = op(a) op(b) [+ out] [+ bias], op(x) = x or its transpose. Accumulates in f32; the sum over K has a
-// fixed order whatever the number of threads.
+// out = op(a) op(b) [+ out] [+ bias], op(x) = x or its transpose. Accumulates in f32; the sum over
+// K has a fixed order whatever the number of threads.
 struct Matmul {
   TensorView out;   // [M, N], rows may be strided
   TensorView a;     // [M, K], or [K, M] if transpose_a; rows may be strided
@@ -72,12 +72,12 @@ struct AddRmsNormForward {
 };
 
 struct RmsNormBackward {
-  TensorView dx;       // [T, d]
-  TensorView dweight;  // [d], accumulates
-  TensorView dout;     // [T, d]
-  TensorView x;        // [T, d]
-  TensorView rstd;     // [T]
-  TensorView weight;   // [d]
+  TensorView dx;            // [T, d]
+  TensorView dweight;       // [d], accumulates
+  TensorView dout;          // [T, d]
+  TensorView x;             // [T, d]
+  TensorView rstd;          // [T]
+  TensorView weight;        // [d]
   bool accumulate = false;  // dx += instead of dx =
 };
 
@@ -93,19 +93,19 @@ struct LayerNormForward {
 };
 
 struct LayerNormBackward {
-  TensorView dx;       // [T, d]
-  TensorView dweight;  // [d], accumulates
-  TensorView dbias;    // [d], accumulates, optional
-  TensorView dout;     // [T, d]
-  TensorView x;        // [T, d]
-  TensorView mean;     // [T]
-  TensorView rstd;     // [T]
-  TensorView weight;   // [d]
+  TensorView dx;            // [T, d]
+  TensorView dweight;       // [d], accumulates
+  TensorView dbias;         // [d], accumulates, optional
+  TensorView dout;          // [T, d]
+  TensorView x;             // [T, d]
+  TensorView mean;          // [T]
+  TensorView rstd;          // [T]
+  TensorView weight;        // [d]
   bool accumulate = false;  // dx += instead of dx =
 };
 
-// Takes the fused projections apart: q and k get the per-head RMS norm (if its weights are given), then
-// RoPE at `positions` (if tables are given; pairs (m, m + D/2), Su et al. 2021); v is copied.
+// Takes the fused projections apart: q and k get the per-head RMS norm (if its weights are given),
+// then RoPE at `positions` (if tables are given; pairs (m, m + D/2), Su et al. 2021); v is copied.
 struct SplitHeadsForward {
   TensorView q;              // [T, H, D], any strides
   TensorView k;              // [T, Hkv, D], any strides
@@ -141,10 +141,11 @@ struct SplitHeadsBackward {
 // Softmax attention over the visible sets of the plan. Query head h reads key head h / (H / Hkv).
 struct AttentionForward {
   TensorView out;  // [T, H, D], any strides
-  TensorView lse;  // [H, T], log-sum-exp of the scaled scores (natural logarithm), saved for backward
-  TensorView q;    // [T, H, D], any strides
-  TensorView k;    // [T, Hkv, D], any strides
-  TensorView v;    // [T, Hkv, D], any strides
+  TensorView
+      lse;       // [H, T], log-sum-exp of the scaled scores (natural logarithm), saved for backward
+  TensorView q;  // [T, H, D], any strides
+  TensorView k;  // [T, Hkv, D], any strides
+  TensorView v;  // [T, Hkv, D], any strides
   const AttentionPlan* plan = nullptr;
   float scale = 0;  // of the scores, 1/sqrt(D)
 };
@@ -164,12 +165,14 @@ struct AttentionBackward {
   bool accumulate = false;  // dq, dk, dv += instead of =
 };
 
-// out = sigmoid(a_logits) * a + sigmoid(b_logits) * b, one gate a head or a channel (attention.md 4).
+// out = sigmoid(a_logits) * a + sigmoid(b_logits) * b, one gate a head or a channel (attention.md
+// 4).
 struct GateMixForward {
-  TensorView out;          // [T, H, D], contiguous
-  TensorView a;            // [T, H, D], contiguous
-  TensorView b;            // [T, H, D], contiguous
-  TensorView gate_logits;  // [T, 2 G], a's gates then b's; G = H (one a head) or H D (one a channel)
+  TensorView out;  // [T, H, D], contiguous
+  TensorView a;    // [T, H, D], contiguous
+  TensorView b;    // [T, H, D], contiguous
+  TensorView
+      gate_logits;  // [T, 2 G], a's gates then b's; G = H (one a head) or H D (one a channel)
 };
 
 struct GateMixBackward {
@@ -206,9 +209,9 @@ struct GeluBackward {
   TensorView x;     // [T, f]
 };
 
-// Per row: loss = logsumexp(logits[0..V)) - logits[target] + z_loss * logsumexp^2; and, in place of the
-// logits, gradient_scale * dloss/dlogits (columns V..Vp get 0). gradient_scale 0 leaves the logits alone.
-// A target of -1 gives loss 0 and a gradient of 0.
+// Per row: loss = logsumexp(logits[0..V)) - logits[target] + z_loss * logsumexp^2; and, in place of
+// the logits, gradient_scale * dloss/dlogits (columns V..Vp get 0). gradient_scale 0 leaves the
+// logits alone. A target of -1 gives loss 0 and a gradient of 0.
 struct CrossEntropy {
   TensorView losses;   // [t], without the z-loss term
   TensorView logits;   // [t, Vp]; overwritten by the gradient
@@ -218,14 +221,14 @@ struct CrossEntropy {
   float z_loss = 0;
 };
 
-// One fused pass of AdamW (Loshchilov & Hutter 2019): g' = g * clip; m = b1 m + (1-b1) g'; v = b2 v + (1-b2) g'^2;
-// w = w - lr (m / c1 / (sqrt(v / c2) + eps) + decay w), c = 1 - b^step.
+// One fused pass of AdamW (Loshchilov & Hutter 2019): g' = g * clip; m = b1 m + (1-b1) g'; v = b2 v
+// + (1-b2) g'^2; w = w - lr (m / c1 / (sqrt(v / c2) + eps) + decay w), c = 1 - b^step.
 struct AdamWStep {
-  TensorView param;  // [n]
-  TensorView m;      // [n]
-  TensorView v;      // [n]
-  TensorView grad;   // [n]
-  TensorView clip;   // [1], factor of the gradient, on the device
+  TensorView param;       // [n]
+  TensorView m;           // [n]
+  TensorView v;           // [n]
+  TensorView grad;        // [n]
+  TensorView clip;        // [1], factor of the gradient, on the device
   std::int64_t step = 1;  // counts from 1
   float learning_rate = 0;
   float beta1 = 0.9F;

@@ -2,8 +2,8 @@
 
 #include "backend/backend.h"
 
-// The fronts of the ops: each checks rank, shape, dtype, device and aliasing, then calls the backend.
-// A fault throws Error Shape that names op, argument, what was expected and what came.
+// The fronts of the ops: each checks rank, shape, dtype, device and aliasing, then calls the
+// backend. A fault throws Error Shape that names op, argument, what was expected and what came.
 namespace flywheel::ops {
 
 void matmul(Backend& backend, const Matmul& args);

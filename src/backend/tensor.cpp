@@ -19,10 +19,18 @@ TensorView TensorView::rows(std::int64_t begin, std::int64_t end) const {
   TensorView part = *this;
   part.data += begin * stride(0) * size_of(dtype);
   switch (shape.rank()) {
-    case 1: part.shape = Shape{end - begin}; break;
-    case 2: part.shape = Shape{end - begin, shape[1]}; break;
-    case 3: part.shape = Shape{end - begin, shape[1], shape[2]}; break;
-    default: part.shape = Shape{end - begin, shape[1], shape[2], shape[3]}; break;
+    case 1:
+      part.shape = Shape{end - begin};
+      break;
+    case 2:
+      part.shape = Shape{end - begin, shape[1]};
+      break;
+    case 3:
+      part.shape = Shape{end - begin, shape[1], shape[2]};
+      break;
+    default:
+      part.shape = Shape{end - begin, shape[1], shape[2], shape[3]};
+      break;
   }
   return part;
 }

@@ -11,8 +11,9 @@ namespace flywheel {
 
 enum class DeviceKind : std::uint8_t { Cpu, Cuda };
 
-// A typed window onto memory that somebody else owns. The innermost axis is contiguous; outer axes may
-// have any stride (in elements). An empty view (data == nullptr) stands for an absent optional argument.
+// A typed window onto memory that somebody else owns. The innermost axis is contiguous; outer axes
+// may have any stride (in elements). An empty view (data == nullptr) stands for an absent optional
+// argument.
 struct TensorView {
   std::byte* data = nullptr;
   DType dtype = DType::F32;

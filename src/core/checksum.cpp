@@ -16,7 +16,9 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-std::string checksum_text(std::uint64_t value) { return fmt::format("{:016x}", value); }
+std::string checksum_text(std::uint64_t value) {
+  return fmt::format("{:016x}", value);
+}
 
 struct StreamingChecksum::State {
   XXH3_state_t* state = XXH3_createState();
@@ -32,7 +34,9 @@ void StreamingChecksum::update(std::span<const std::byte> bytes) {
   XXH3_64bits_update(state_->state, bytes.data(), bytes.size());
 }
 
-std::uint64_t StreamingChecksum::value() const { return XXH3_64bits_digest(state_->state); }
+std::uint64_t StreamingChecksum::value() const {
+  return XXH3_64bits_digest(state_->state);
+}
 
 std::uint64_t checksum_of_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

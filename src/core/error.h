@@ -30,7 +30,8 @@ struct SourceLocation {
   int line;
 };
 
-// Everything that we throw. what() is one line for the user: what was expected, what came, what to do.
+// Everything that we throw. what() is one line for the user: what was expected, what came, what to
+// do.
 class Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message, SourceLocation location)

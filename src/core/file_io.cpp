@@ -102,7 +102,8 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 FileWriter::FileWriter(const std::filesystem::path& path)
-    : path_(path), descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    : path_(path),
+      descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) fail_io(path, "create");
   buffer_.reserve(kBufferBytes);
 }

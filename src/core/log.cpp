@@ -18,17 +18,23 @@ spdlog::logger& logger() {
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::Debug: return spdlog::level::debug;
-    case Level::Info: return spdlog::level::info;
-    case Level::Warning: return spdlog::level::warn;
-    case Level::Error: return spdlog::level::err;
+    case Level::Debug:
+      return spdlog::level::debug;
+    case Level::Info:
+      return spdlog::level::info;
+    case Level::Warning:
+      return spdlog::level::warn;
+    case Level::Error:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
 
 }  // namespace
 
-void set_level(Level level) { logger().set_level(to_spdlog(level)); }
+void set_level(Level level) {
+  logger().set_level(to_spdlog(level));
+}
 
 void write(Level level, std::string_view message) {
   logger().log(to_spdlog(level), spdlog::string_view_t(message.data(), message.size()));

@@ -100,7 +100,8 @@ struct ThreadPool::Impl {
 };
 
 ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
-  require(threads >= 0, ErrorKind::Config, "threads is {}; expected 0 (all cores) or more", threads);
+  require(threads >= 0, ErrorKind::Config, "threads is {}; expected 0 (all cores) or more",
+          threads);
   const int count = threads == 0 ? available_cores() : threads;
   for (int thread = 1; thread < count; ++thread) {
     impl_->workers.emplace_back([impl = impl_.get(), thread] { impl->work(thread); });
@@ -113,7 +114,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : impl_->workers) worker.join();
 }
 
-int ThreadPool::size() const { return static_cast<int>(impl_->workers.size()) + 1; }
+int ThreadPool::size() const {
+  return static_cast<int>(impl_->workers.size()) + 1;
+}
 
 void ThreadPool::run(const std::function<void(int)>& task) {
   Impl& impl = *impl_;
@@ -148,8 +151,7 @@ void ThreadPool::for_range(std::int64_t count, std::int64_t grain,
   });
 }
 
-void ThreadPool::for_each(std::int64_t count,
-                          const std::function<void(std::int64_t, int)>& body) {
+void ThreadPool::for_each(std::int64_t count, const std::function<void(std::int64_t, int)>& body) {
   if (count <= 0) return;
   if (size() == 1 || count == 1) {
     for (std::int64_t index = 0; index < count; ++index) body(index, 0);

@@ -6,9 +6,9 @@
 
 namespace flywheel {
 
-// A fixed team of threads, the caller's among them. Workers spin for some tens of microseconds after a
-// task and then sleep. One caller at a time; tasks must not call the pool again. An exception in a
-// task is rethrown in the caller after all threads are done.
+// A fixed team of threads, the caller's among them. Workers spin for some tens of microseconds
+// after a task and then sleep. One caller at a time; tasks must not call the pool again. An
+// exception in a task is rethrown in the caller after all threads are done.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);  // 0: one for every core this process may use
@@ -21,9 +21,9 @@ class ThreadPool {
   // task(thread) once on every thread of the team, thread in [0, size()).
   void run(const std::function<void(int)>& task);
 
-  // body(begin, end, thread) over a static partition of [0, count); every boundary but the last is a
-  // multiple of `grain`. Parts depend on size(), so a body whose results depend on its boundaries is
-  // a fault: results must be the same at any number of threads.
+  // body(begin, end, thread) over a static partition of [0, count); every boundary but the last is
+  // a multiple of `grain`. Parts depend on size(), so a body whose results depend on its boundaries
+  // is a fault: results must be the same at any number of threads.
   void for_range(std::int64_t count, std::int64_t grain,
                  const std::function<void(std::int64_t, std::int64_t, int)>& body);
 

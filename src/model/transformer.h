@@ -17,7 +17,7 @@ struct Parameter {
   std::string name;
   Shape shape;
   TensorView value;
-  TensorView grad;    // empty in an inference-only model
+  TensorView grad;     // empty in an inference-only model
   bool decay = false;  // weight decay applies (matrices only)
 };
 
@@ -62,10 +62,12 @@ struct MemoryLine {
 };
 
 struct ModelCost {
-  std::int64_t parameters = 0;            // tied counted once, padding not counted
-  std::int64_t matmul_parameters = 0;     // weights that take part in matmuls (a tied table counts as the head)
-  double flops_per_token = 0;             // training: 6 N_matmul + 14 D visible pairs a head (4 D forward, 10 D backward)
-  double mean_visible_keys = 0;           // over positions and layers, both paths of gated layers counted
+  std::int64_t parameters = 0;  // tied counted once, padding not counted
+  std::int64_t matmul_parameters =
+      0;  // weights that take part in matmuls (a tied table counts as the head)
+  double flops_per_token =
+      0;  // training: 6 N_matmul + 14 D visible pairs a head (4 D forward, 10 D backward)
+  double mean_visible_keys = 0;  // over positions and layers, both paths of gated layers counted
 };
 
 class Transformer {
@@ -77,19 +79,20 @@ class Transformer {
   const ModelConfig& config() const;
   std::span<const Parameter> parameters() const;
 
-  // N(0, initializer_range^2), residual output projections scaled by 1/sqrt(2 layers), norms 1, biases 0. A pure
-  // function of (seed, parameter name, index).
+  // N(0, initializer_range^2), residual output projections scaled by 1/sqrt(2 layers), norms 1,
+  // biases and gates 0. A pure function of (seed, parameter name, index).
   void initialize(std::uint64_t seed);
   void zero_gradients();
 
-  // Adds the gradient of loss_scale * sum of losses (+ z-loss) to the gradients. Returns the sum of the losses.
-  double forward_backward(const PackedTokens& tokens, const PermutationDraw& draw, double loss_scale,
-                          double z_loss = 0);
+  // Adds the gradient of loss_scale * sum of losses (+ z-loss) to the gradients. Returns the sum of
+  // the losses.
+  double forward_backward(const PackedTokens& tokens, const PermutationDraw& draw,
+                          double loss_scale, double z_loss = 0);
   // Losses only, one a token, in nats. Returns their sum.
   double forward(const PackedTokens& tokens, const PermutationDraw& draw, std::span<float> losses);
   // Logits of the given rows, [rows, vocab_size] row-major on the host.
-  void logits(const PackedTokens& tokens, const PermutationDraw& draw, std::span<const std::int64_t> rows,
-              std::span<float> out);
+  void logits(const PackedTokens& tokens, const PermutationDraw& draw,
+              std::span<const std::int64_t> rows, std::span<float> out);
 
   // What the constructor allocates, without allocating it.
   static std::vector<MemoryLine> memory(const ModelConfig& config, const TransformerLimits& limits);

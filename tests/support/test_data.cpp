@@ -16,7 +16,9 @@ std::optional<fs::path> real_data(const std::string& relative_path) {
   return path;
 }
 
-fs::path golden(const std::string& relative_path) { return fs::path("tests/golden") / relative_path; }
+fs::path golden(const std::string& relative_path) {
+  return fs::path("tests/golden") / relative_path;
+}
 
 TemporaryFolder::TemporaryFolder() {
   std::string name = (fs::temp_directory_path() / "flywheel_test_XXXXXX").string();

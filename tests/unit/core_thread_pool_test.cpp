@@ -19,8 +19,7 @@ TEST_CASE("every index is visited once at any number of threads", "[core]") {
           REQUIRE(begin % grain == 0);
           for (std::int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
         });
-        pool.for_each(count,
-                      [&](std::int64_t i, int) { ++visits[static_cast<std::size_t>(i)]; });
+        pool.for_each(count, [&](std::int64_t i, int) { ++visits[static_cast<std::size_t>(i)]; });
         for (const int visit : visits) REQUIRE(visit == 2);
       }
     }

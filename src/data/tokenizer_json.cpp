@@ -1,0 +1,130 @@
+#include <utility>
+
+#include "core/file_io.h"
+#include "data/bpe_merges.h"
+#include "data/bpe_tokenizer.h"
+#include "data/json_node.h"
+#include "data/tokenizer_json_parts.h"
+
+namespace flywheel {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t kMaxFileBytes = 256u << 20;
+
+void check_type(const JsonNode& model) {
+  const std::string type = model["type"].string_or("BPE");
+  require(type == "BPE", ErrorKind::Data, "{}.type: '{}' is not supported; only BPE is",
+          model.where(), type);
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    const JsonNode node = model[key];
+    require(node.string_or("").empty(), ErrorKind::Data,
+            "{}: not supported; expected null or an empty string", node.where());
+  }
+  const JsonNode dropout = model["dropout"];
+  require(dropout.is_null() || dropout.value() == 0, ErrorKind::Data,
+          "{}: not supported; expected null or 0", dropout.where());
+  const JsonNode byte_fallback = model["byte_fallback"];
+  require(!byte_fallback.boolean_or(false), ErrorKind::Data,
+          "{}: not supported; only byte-level BPE tokenizers are", byte_fallback.where());
+}
+
+void read_vocabulary(const JsonNode& node, Vocabulary& vocabulary) {
+  if (!node.value().is_object()) node.refuse("an object");
+  for (const auto& [token, id] : node.value().items()) {
+    if (!id.is_number_integer()) node[token].refuse("an integer");
+    vocabulary.add(token, JsonNode(id, node.where()).integer());
+  }
+}
+
+std::vector<BpeMerge> read_merges(const JsonNode& node, const Vocabulary& vocabulary) {
+  if (!node.value().is_array()) node.refuse("an array");
+  BpeMergeReader reader(vocabulary);
+  for (const nlohmann::json& merge : node.value()) {
+    if (merge.is_string()) {
+      reader.add_line(merge.get_ref<const std::string&>());
+    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+               merge[1].is_string()) {
+      reader.add(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>());
+    } else {
+      JsonNode(merge, node.where()).refuse("a string or a pair of strings");
+    }
+  }
+  return reader.take();
+}
+
+std::int32_t read_unknown(const JsonNode& node, const Vocabulary& vocabulary) {
+  if (node.is_null()) return -1;
+  const std::int32_t id = vocabulary.find(node.string());
+  if (id < 0) node.refuse("a token of the vocabulary");
+  return id;
+}
+
+BpeRules read_rules(const JsonNode& model, const Vocabulary& vocabulary) {
+  BpeRules rules;
+  rules.merges = read_merges(model["merges"], vocabulary);
+  rules.unknown = read_unknown(model["unk_token"], vocabulary);
+  rules.fuse_unknown = model["fuse_unk"].boolean_or(false);
+  rules.ignore_merges = model["ignore_merges"].boolean_or(false);
+  return rules;
+}
+
+std::vector<AddedToken> read_added_tokens(const JsonNode& node) {
+  std::vector<AddedToken> tokens;
+  if (node.is_null()) return tokens;
+  for (const JsonNode& item : node.items()) {
+    const std::int64_t id = item["id"].integer();
+    if (id < 0 || id > Vocabulary::kMaxId) item["id"].refuse("0 to 16777216");
+    AddedToken token;
+    token.content = item["content"].string();
+    token.id = static_cast<std::int32_t>(id);
+    token.single_word = item["single_word"].boolean_or(false);
+    token.lstrip = item["lstrip"].boolean_or(false);
+    token.rstrip = item["rstrip"].boolean_or(false);
+    token.special = item["special"].boolean_or(false);
+    token.normalized = item["normalized"].boolean_or(!token.special);
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+void check_decoder(const JsonNode& node) {
+  if (node.is_null()) return;
+  const std::string& type = node["type"].string();
+  if (type == "Sequence") {
+    for (const JsonNode& step : node["decoders"].items()) {
+      require(step["type"].string() == "ByteLevel", ErrorKind::Data,
+              "{}: decoder '{}' is not supported; only ByteLevel is", step.where(),
+              step["type"].string());
+    }
+    return;
+  }
+  require(type == "ByteLevel", ErrorKind::Data,
+          "{}: decoder '{}' is not supported; only ByteLevel is", node.where(), type);
+}
+
+}  // namespace
+
+BpeTokenizerParts read_tokenizer_json(const fs::path& path) {
+  const std::string source = path.string();
+  require(fs::file_size(path) <= kMaxFileBytes, ErrorKind::Data, "{}: larger than 256 MiB", source);
+  std::string content = read_text_file(path);
+  const nlohmann::json json = parse_json(content, source);
+  const JsonNode root(json, source + ": tokenizer");
+  const JsonNode model = root["model"];
+  check_type(model);
+  check_decoder(root["decoder"]);
+
+  BpeTokenizerParts parts{Vocabulary(source), {}, nullptr, nullptr, {}, {}};
+  read_vocabulary(model["vocab"], parts.vocabulary);
+  parts.rules = read_rules(model, parts.vocabulary);
+  parts.normalizer = read_normalizer(root["normalizer"]);
+  parts.pretokenizer = read_byte_level_pretokenizer(root["pre_tokenizer"]);
+  parts.added_tokens = read_added_tokens(root["added_tokens"]);
+  parts.files.push_back({"tokenizer.json", std::move(content)});
+  return parts;
+}
+
+}  // namespace flywheel

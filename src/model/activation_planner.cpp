@@ -1,0 +1,149 @@
+#include "model/activation_planner.h"
+
+#include <algorithm>
+
+#include "model/parameters.h"
+
+namespace flywheel {
+
+ActivationPlanner::ActivationPlanner(const ModelConfig& config, const TransformerLimits& limits,
+                                     std::int64_t loss_chunk, MemoryPlan& kept,
+                                     MemoryPlan& workspace)
+    : config_(config),
+      limits_(limits),
+      loss_chunk_(loss_chunk),
+      kept_(kept),
+      workspace_(workspace) {}
+
+ModelBuffers ActivationPlanner::plan() {
+  const std::int64_t d = config_.hidden_size;
+  const std::vector<LayerAttention> layers = resolve_layers(config_);
+  ModelBuffers buffers;
+  for (const LayerAttention& attention : layers) buffers.layers.push_back(layer(attention));
+  buffers.x_final = limits_.training ? share("x_final", d, kForward | kLoss) : buffers.layers[0].x;
+  buffers.final_norm.out = share("final_norm", d, kForward | kLoss);
+  buffers.final_norm.rstd = share("final_norm.rstd", 1, kForward | kLoss);
+  if (config_.norm == NormKind::LayerNorm) {
+    buffers.final_norm.mean = share("final_norm.mean", 1, kForward | kLoss);
+  }
+  buffers.branch = share("branch", d, kForward | kRecompute);
+  buffers.logits = share("logits", padded_vocab_size(config_), kLoss, loss_chunk_);
+  buffers.gathered = share("gathered", d, kLoss, loss_chunk_);
+  buffers.losses = keep("inputs and losses", 1);
+  buffers.ids = keep("inputs and losses", 1, DType::I32);
+  buffers.targets = keep("inputs and losses", 1, DType::I32);
+  buffers.positions = keep("inputs and losses", 1, DType::I32);
+  if (limits_.training) plan_gradients(buffers, layers);
+  return buffers;
+}
+
+void ActivationPlanner::plan_gradients(ModelBuffers& buffers,
+                                       const std::vector<LayerAttention>& layers) {
+  const std::int64_t d = config_.hidden_size;
+  const std::int64_t q = config_.heads * config_.head_dim;
+  const std::int64_t kv = config_.kv_heads * config_.head_dim;
+  buffers.dx = share("dx", d, kLoss | kBackward);
+  buffers.dnorm = share("dnorm", d, kLoss | kBackwardMlp | kBackwardAttention);
+  buffers.dmlp_act = share("dmlp_act", config_.intermediate_size, kBackwardMlp);
+  buffers.dattention = share("dattention", q, kBackwardAttention);
+  buffers.dq = share("dq", q, kBackwardAttention);
+  buffers.dk = share("dk", kv, kBackwardAttention);
+  buffers.dv = share("dv", kv, kBackwardAttention);
+  buffers.dqkv = share("dqkv", q + 2 * kv, kBackwardAttention);
+  const bool gated = std::any_of(layers.begin(), layers.end(),
+                                 [](const LayerAttention& layer) { return layer.gated; });
+  if (gated) buffers.dpath = share("dpath", q, kBackwardAttention);
+}
+
+LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
+  const std::int64_t d = config_.hidden_size;
+  const std::int64_t f = config_.intermediate_size;
+  LayerBuffers layer;
+  layer.x = saved(Kept::Always, "residual stream", "x", d, kForward | kLoss);
+  layer.attention_norm = norm("attention_norm", kForward | kBackwardAttention);
+  attention(layer, layer_attention);
+  layer.x_mid = limits_.training ? saved(Kept::UnlessLayer, "residual stream", "x_mid", d, kForward)
+                                 : layer.x;
+  layer.mlp_norm = norm("mlp_norm", kForward | kBackwardMlp);
+  const std::int64_t in = config_.mlp == MlpKind::Swiglu ? 2 * f : f;
+  layer.mlp_in = saved(Kept::OnlyIfNone, "mlp", "mlp_in", in, kForward | kBackwardMlp);
+  layer.mlp_act = saved(Kept::OnlyIfNone, "mlp", "mlp_act", f, kForward | kBackwardMlp);
+  return layer;
+}
+
+void ActivationPlanner::attention(LayerBuffers& layer, const LayerAttention& attention) {
+  const std::int64_t q = config_.heads * config_.head_dim;
+  const std::int64_t kv = config_.kv_heads * config_.head_dim;
+  const auto value = [this](const std::string& name, std::int64_t width) {
+    return saved(Kept::UnlessLayer, "attention", name, width, kForward);
+  };
+  // Only the backward pass of the q/k norm reads the fused projections again.
+  layer.qkv =
+      config_.qk_norm ? value("qkv", q + 2 * kv) : share("qkv", q + 2 * kv, kForward | kRecompute);
+  layer.q = value("q", q);
+  layer.k = value("k", kv);
+  layer.v = value("v", kv);
+  if (config_.qk_norm) {
+    layer.q_rstd = value("q_rstd", config_.heads);
+    layer.k_rstd = value("k_rstd", config_.kv_heads);
+  }
+  layer.path_out[0] = value("path_out", q);
+  layer.lse[0] = value("lse", config_.heads);
+  layer.attention = layer.path_out[0];
+  if (!attention.gated) return;
+  layer.path_out[1] = value("second path_out", q);
+  layer.lse[1] = value("second lse", config_.heads);
+  const std::int64_t gates =
+      2 * config_.heads * (attention.gate == GateKind::Head ? 1 : config_.head_dim);
+  layer.gate_logits = value("gate_logits", gates);
+  if (limits_.training) layer.dgate_logits = share("dgate_logits", gates, kBackwardAttention);
+  layer.attention = value("mixed", q);
+}
+
+NormBuffers ActivationPlanner::norm(const std::string& name, MemoryPlan::Phases phases) {
+  NormBuffers norm;
+  norm.out = saved(Kept::OnlyIfNone, "norms", name, config_.hidden_size, phases);
+  norm.rstd = saved(Kept::UnlessLayer, "norms", name + ".rstd", 1, kForward);
+  if (config_.norm == NormKind::LayerNorm) {
+    norm.mean = saved(Kept::UnlessLayer, "norms", name + ".mean", 1, kForward);
+  }
+  return norm;
+}
+
+bool ActivationPlanner::keeps(Kept kept) const {
+  if (!limits_.training) return false;
+  switch (kept) {
+    case Kept::Always:
+      return true;
+    case Kept::UnlessLayer:
+      return limits_.recompute != RecomputePolicy::Layer;
+    case Kept::OnlyIfNone:
+      return limits_.recompute == RecomputePolicy::None;
+  }
+  return true;
+}
+
+Buffer ActivationPlanner::saved(Kept kept, const std::string& line, const std::string& name,
+                                std::int64_t width, MemoryPlan::Phases phases) {
+  if (keeps(kept)) return keep("activations: " + line, width);
+  const bool recomputed = limits_.training && limits_.recompute == RecomputePolicy::Layer;
+  return share(name, width, recomputed ? kForward | kBackward : phases);
+}
+
+Buffer ActivationPlanner::keep(const std::string& name, std::int64_t width, DType dtype) {
+  const int number = kept_.add(name, limits_.max_tokens * width * size_of(dtype));
+  return {.number = number, .workspace = false, .width = width, .dtype = dtype};
+}
+
+Buffer ActivationPlanner::share(const std::string& name, std::int64_t width,
+                                MemoryPlan::Phases phases, std::int64_t rows) {
+  for (const Buffer& buffer : shared_) {
+    if (buffer.width == width && workspace_.buffer(buffer.number).name == name) return buffer;
+  }
+  const std::int64_t bytes = (rows > 0 ? rows : limits_.max_tokens) * width * size_of(DType::F32);
+  shared_.push_back(
+      {.number = workspace_.add(name, bytes, phases), .workspace = true, .width = width});
+  return shared_.back();
+}
+
+}  // namespace flywheel

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/memory_plan.h"
+#include "model/model_config.h"
+#include "model/transformer.h"
+
+namespace flywheel {
+
+// A planned buffer of `width` elements a token. Kept buffers hold one layer's value until its
+// backward pass; buffers of the workspace are shared by all layers and by phases that never meet.
+struct Buffer {
+  int number = -1;  // in its plan; -1: not needed by this model
+  bool workspace = false;
+  std::int64_t width = 0;
+  DType dtype = DType::F32;
+  explicit operator bool() const { return number >= 0; }
+};
+
+struct NormBuffers {
+  Buffer out;  // d
+  Buffer rstd;
+  Buffer mean;  // LayerNorm
+};
+
+struct LayerBuffers {
+  Buffer x;  // d, the layer's input
+  NormBuffers attention_norm;
+  Buffer qkv;                        // Q
+  Buffer q, k, v;                    // head-major
+  Buffer q_rstd, k_rstd;             // H, Hkv
+  std::array<Buffer, 2> path_out;    // H D; the second of gated layers
+  std::array<Buffer, 2> lse;         // H
+  Buffer gate_logits, dgate_logits;  // 2 G
+  Buffer attention;                  // H D, what the output projection reads
+  Buffer x_mid;                      // d, after the attention's residual
+  NormBuffers mlp_norm;
+  Buffer mlp_in;   // f or 2 f
+  Buffer mlp_act;  // f
+};
+
+struct ModelBuffers {
+  std::vector<LayerBuffers> layers;
+  Buffer x_final;  // d, the last layer's output
+  NormBuffers final_norm;
+  Buffer branch;    // d, output of an attention or MLP branch
+  Buffer logits;    // a chunk of rows, Vp wide
+  Buffer gathered;  // a chunk of rows, d wide
+  Buffer losses;
+  Buffer ids, targets, positions;
+
+  // Gradients, named after what they belong to.
+  Buffer dx;     // d, of the residual stream
+  Buffer dnorm;  // d, of a norm's output
+  Buffer dmlp_act;
+  Buffer dattention;
+  Buffer dpath;       // H D, of a gated layer's second path
+  Buffer dq, dk, dv;  // head-major
+  Buffer dqkv;
+};
+
+// Plans all activations of a model before the first pass; allocate() then makes the two slabs.
+class ActivationMemory {
+ public:
+  ActivationMemory(const ModelConfig& config, const TransformerLimits& limits);
+  void allocate(Backend& backend);
+
+  const ModelBuffers& buffers() const { return buffers_; }
+  std::int64_t loss_chunk() const { return loss_chunk_; }
+  std::vector<MemoryLine> lines() const;
+
+  TensorView vector(const Buffer& buffer, std::int64_t tokens) const;   // [T]
+  TensorView matrix(const Buffer& buffer, std::int64_t tokens) const;   // [T, width]
+  TensorView columns(const Buffer& buffer, std::int64_t tokens) const;  // [width, T]
+  // [T, heads, width / heads], token-major and head-major.
+  TensorView heads(const Buffer& buffer, std::int64_t tokens, std::int64_t heads) const;
+  TensorView heads_first(const Buffer& buffer, std::int64_t tokens, std::int64_t heads) const;
+
+ private:
+  void* data(const Buffer& buffer) const;
+
+  ModelBuffers buffers_;
+  MemoryPlan kept_;
+  MemoryPlan workspace_;
+  std::int64_t loss_chunk_ = 0;
+  DeviceKind device_ = DeviceKind::Cpu;
+  std::unique_ptr<DeviceMemory> kept_memory_;
+  std::unique_ptr<DeviceMemory> workspace_memory_;
+};
+
+}  // namespace flywheel

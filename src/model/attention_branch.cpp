@@ -1,0 +1,134 @@
+#include <cmath>
+
+#include "model/layer.h"
+
+namespace flywheel {
+
+AttentionBranch::AttentionBranch(const ModelConfig& config, const LayerSlots& slots,
+                                 const ParameterSlabs& slabs,
+                                 std::array<const AttentionPlan*, 2> plans)
+    : heads_(config.heads),
+      kv_heads_(config.kv_heads),
+      scale_(static_cast<float>(1 / std::sqrt(static_cast<double>(config.head_dim)))),
+      norm_eps_(static_cast<float>(config.norm_eps)),
+      plans_(plans),
+      qkv_(slots.qkv, slabs),
+      gates_(slots.gates, slabs),
+      out_(slots.attention_out, slabs),
+      q_norm_(slabs.value(slots.q_norm)),
+      k_norm_(slabs.value(slots.k_norm)),
+      dq_norm_(slabs.gradient(slots.q_norm)),
+      dk_norm_(slabs.gradient(slots.k_norm)) {}
+
+void AttentionBranch::forward(const Pass& pass, const LayerBuffers& layer) const {
+  const ActivationMemory& memory = pass.memory;
+  const std::int64_t tokens = pass.tokens;
+  const TensorView input = pass.matrix(layer.attention_norm.out);
+  qkv_.forward(pass.backend, pass.matrix(layer.qkv), input);
+  ops::split_heads_forward(pass.backend, {.q = memory.heads_first(layer.q, tokens, heads_),
+                                          .k = memory.heads_first(layer.k, tokens, kv_heads_),
+                                          .v = memory.heads_first(layer.v, tokens, kv_heads_),
+                                          .q_rstd = pass.matrix(layer.q_rstd),
+                                          .k_rstd = pass.matrix(layer.k_rstd),
+                                          .qkv = pass.matrix(layer.qkv),
+                                          .q_norm_weight = q_norm_,
+                                          .k_norm_weight = k_norm_,
+                                          .cos = pass.cos,
+                                          .sin = pass.sin,
+                                          .positions = pass.positions,
+                                          .eps = norm_eps_});
+  attend(pass, layer, 0);
+  if (!gated()) return;
+  attend(pass, layer, 1);
+  gates_.forward(pass.backend, pass.matrix(layer.gate_logits), input);
+  ops::gate_mix_forward(pass.backend, {.out = memory.heads(layer.attention, tokens, heads_),
+                                       .a = memory.heads(layer.path_out[0], tokens, heads_),
+                                       .b = memory.heads(layer.path_out[1], tokens, heads_),
+                                       .gate_logits = pass.matrix(layer.gate_logits)});
+}
+
+void AttentionBranch::attend(const Pass& pass, const LayerBuffers& layer, std::size_t path) const {
+  const ActivationMemory& memory = pass.memory;
+  const std::int64_t tokens = pass.tokens;
+  ops::attention_forward(pass.backend, {.out = memory.heads(layer.path_out[path], tokens, heads_),
+                                        .lse = memory.columns(layer.lse[path], tokens),
+                                        .q = memory.heads_first(layer.q, tokens, heads_),
+                                        .k = memory.heads_first(layer.k, tokens, kv_heads_),
+                                        .v = memory.heads_first(layer.v, tokens, kv_heads_),
+                                        .plan = plans_[path],
+                                        .scale = scale_});
+}
+
+void AttentionBranch::project(const Pass& pass, const LayerBuffers& layer) const {
+  out_.forward(pass.backend, pass.matrix(pass.buffers().branch), pass.matrix(layer.attention));
+}
+
+void AttentionBranch::backward(const Pass& pass, const LayerBuffers& layer) const {
+  const ActivationMemory& memory = pass.memory;
+  const ModelBuffers& shared = pass.buffers();
+  const TensorView dattention = memory.heads(shared.dattention, pass.tokens, heads_);
+  out_.backward(pass.backend, pass.matrix(shared.dattention), pass.matrix(shared.dx),
+                pass.matrix(layer.attention));
+  if (!gated()) {
+    attend_backward(pass, layer, 0, dattention);
+  } else {
+    const TensorView dsecond = memory.heads(shared.dpath, pass.tokens, heads_);
+    ops::gate_mix_backward(pass.backend, {.da = dattention,
+                                          .db = dsecond,
+                                          .dgate_logits = pass.matrix(layer.dgate_logits),
+                                          .dout = dattention,
+                                          .a = memory.heads(layer.path_out[0], pass.tokens, heads_),
+                                          .b = memory.heads(layer.path_out[1], pass.tokens, heads_),
+                                          .gate_logits = pass.matrix(layer.gate_logits)});
+    attend_backward(pass, layer, 0, dattention);
+    attend_backward(pass, layer, 1, dsecond);
+  }
+  split_backward(pass, layer);
+  const TensorView input = pass.matrix(layer.attention_norm.out);
+  const TensorView dinput = pass.matrix(shared.dnorm);
+  qkv_.backward(pass.backend, dinput, pass.matrix(shared.dqkv), input);
+  if (gated()) {
+    gates_.backward(pass.backend, dinput, pass.matrix(layer.dgate_logits), input, true);
+  }
+}
+
+void AttentionBranch::attend_backward(const Pass& pass, const LayerBuffers& layer, std::size_t path,
+                                      const TensorView& dout) const {
+  const ActivationMemory& memory = pass.memory;
+  const ModelBuffers& shared = pass.buffers();
+  const std::int64_t tokens = pass.tokens;
+  ops::attention_backward(pass.backend, {.dq = memory.heads_first(shared.dq, tokens, heads_),
+                                         .dk = memory.heads_first(shared.dk, tokens, kv_heads_),
+                                         .dv = memory.heads_first(shared.dv, tokens, kv_heads_),
+                                         .dout = dout,
+                                         .out = memory.heads(layer.path_out[path], tokens, heads_),
+                                         .lse = memory.columns(layer.lse[path], tokens),
+                                         .q = memory.heads_first(layer.q, tokens, heads_),
+                                         .k = memory.heads_first(layer.k, tokens, kv_heads_),
+                                         .v = memory.heads_first(layer.v, tokens, kv_heads_),
+                                         .plan = plans_[path],
+                                         .scale = scale_,
+                                         .accumulate = path > 0});
+}
+
+void AttentionBranch::split_backward(const Pass& pass, const LayerBuffers& layer) const {
+  const ActivationMemory& memory = pass.memory;
+  const ModelBuffers& shared = pass.buffers();
+  const std::int64_t tokens = pass.tokens;
+  ops::split_heads_backward(pass.backend, {.dqkv = pass.matrix(shared.dqkv),
+                                           .dq_norm_weight = dq_norm_,
+                                           .dk_norm_weight = dk_norm_,
+                                           .dq = memory.heads_first(shared.dq, tokens, heads_),
+                                           .dk = memory.heads_first(shared.dk, tokens, kv_heads_),
+                                           .dv = memory.heads_first(shared.dv, tokens, kv_heads_),
+                                           .qkv = q_norm_ ? pass.matrix(layer.qkv) : TensorView(),
+                                           .q_rstd = pass.matrix(layer.q_rstd),
+                                           .k_rstd = pass.matrix(layer.k_rstd),
+                                           .q_norm_weight = q_norm_,
+                                           .k_norm_weight = k_norm_,
+                                           .cos = pass.cos,
+                                           .sin = pass.sin,
+                                           .positions = pass.positions});
+}
+
+}  // namespace flywheel

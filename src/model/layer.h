@@ -1,0 +1,77 @@
+#pragma once
+
+#include "attention/plan.h"
+#include "model/activations.h"
+#include "model/modules.h"
+
+namespace flywheel {
+
+// What all layers of one pass share.
+struct Pass {
+  Backend& backend;
+  const ActivationMemory& memory;
+  std::int64_t tokens = 0;
+  TensorView positions;  // [T]
+  TensorView cos, sin;   // [P, D/2], rotary positions
+
+  const ModelBuffers& buffers() const { return memory.buffers(); }
+  TensorView matrix(const Buffer& buffer) const { return memory.matrix(buffer, tokens); }
+  NormStatistics statistics(const NormBuffers& norm) const {
+    return {memory.vector(norm.rstd, tokens), memory.vector(norm.mean, tokens)};
+  }
+};
+
+// Attention between its norm and its residual: projections, one path or two gated ones, output
+// projection.
+class AttentionBranch {
+ public:
+  // `plans`: the path's plan, and the second path's of a gated layer.
+  AttentionBranch(const ModelConfig& config, const LayerSlots& slots, const ParameterSlabs& slabs,
+                  std::array<const AttentionPlan*, 2> plans);
+
+  // From the norm's output to what the output projection reads.
+  void forward(const Pass& pass, const LayerBuffers& layer) const;
+  void project(const Pass& pass, const LayerBuffers& layer) const;  // into `branch`
+  // From dx, the gradient of the branch's output, to dnorm.
+  void backward(const Pass& pass, const LayerBuffers& layer) const;
+
+ private:
+  void attend(const Pass& pass, const LayerBuffers& layer, std::size_t path) const;
+  void attend_backward(const Pass& pass, const LayerBuffers& layer, std::size_t path,
+                       const TensorView& dout) const;
+  void split_backward(const Pass& pass, const LayerBuffers& layer) const;
+  bool gated() const { return plans_[1] != nullptr; }
+
+  std::int64_t heads_;
+  std::int64_t kv_heads_;
+  float scale_;
+  float norm_eps_;
+  std::array<const AttentionPlan*, 2> plans_;
+  Linear qkv_, gates_, out_;
+  TensorView q_norm_, k_norm_, dq_norm_, dk_norm_;
+};
+
+// The MLP between its norm and its residual.
+class MlpBranch {
+ public:
+  MlpBranch(const ModelConfig& config, const LayerSlots& slots, const ParameterSlabs& slabs);
+
+  void forward(const Pass& pass, const LayerBuffers& layer) const;   // up to the activation
+  void project(const Pass& pass, const LayerBuffers& layer) const;   // into `branch`
+  void backward(const Pass& pass, const LayerBuffers& layer) const;  // from dx to dnorm
+
+ private:
+  MlpKind kind_;
+  Linear in_, out_;
+};
+
+// One layer's parameters and buffers.
+struct Layer {
+  LayerBuffers buffers;
+  Norm attention_norm;
+  AttentionBranch attention;
+  Norm mlp_norm;
+  MlpBranch mlp;
+};
+
+}  // namespace flywheel

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "backend/ops.h"
+#include "model/parameters.h"
+
+namespace flywheel {
+
+// The slabs that slots are resolved in. `gradients` is null in an inference-only model.
+struct ParameterSlabs {
+  std::byte* values = nullptr;
+  std::byte* gradients = nullptr;
+  DeviceKind device = DeviceKind::Cpu;
+
+  TensorView value(const Slot& slot) const { return slot.in(values, device); }
+  TensorView gradient(const Slot& slot) const { return slot.in(gradients, device); }
+};
+
+// y = x W + b.
+class Linear {
+ public:
+  Linear() = default;
+  Linear(const LinearSlot& slot, const ParameterSlabs& slabs)
+      : weight_(slabs.value(slot.weight)),
+        bias_(slabs.value(slot.bias)),
+        dweight_(slabs.gradient(slot.weight)),
+        dbias_(slabs.gradient(slot.bias)),
+        in_out_(slot.in_out) {}
+
+  void forward(Backend& backend, const TensorView& y, const TensorView& x) const;
+  // dx = dy W^T, or += with `accumulate`; adds to the gradients of W and b.
+  void backward(Backend& backend, const TensorView& dx, const TensorView& dy, const TensorView& x,
+                bool accumulate = false) const;
+
+ private:
+  TensorView weight_, bias_, dweight_, dbias_;
+  bool in_out_ = false;
+};
+
+// The statistics of the rows that a norm's backward needs: rstd, and mean for LayerNorm.
+struct NormStatistics {
+  TensorView rstd;  // [T]
+  TensorView mean;  // [T]
+};
+
+// RMSNorm or LayerNorm over the rows of x.
+class Norm {
+ public:
+  Norm() = default;
+  Norm(NormKind kind, double eps, const NormSlot& slot, const ParameterSlabs& slabs)
+      : kind_(kind),
+        eps_(static_cast<float>(eps)),
+        weight_(slabs.value(slot.weight)),
+        bias_(slabs.value(slot.bias)),
+        dweight_(slabs.gradient(slot.weight)),
+        dbias_(slabs.gradient(slot.bias)) {}
+
+  void forward(Backend& backend, const TensorView& y, const NormStatistics& statistics,
+               const TensorView& x) const;
+  // sum = x + residual, then the norm of it; `sum` may be x or residual.
+  void add_forward(Backend& backend, const TensorView& sum, const TensorView& y,
+                   const NormStatistics& statistics, const TensorView& x,
+                   const TensorView& residual) const;
+  void backward(Backend& backend, const TensorView& dx, const TensorView& dy, const TensorView& x,
+                const NormStatistics& statistics, bool accumulate) const;
+
+ private:
+  NormKind kind_ = NormKind::RmsNorm;
+  float eps_ = 0;
+  TensorView weight_, bias_, dweight_, dbias_;
+};
+
+}  // namespace flywheel

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "model/model_config.h"
+
+namespace flywheel {
+
+// Where a tensor lies in the slab of parameters (and, alike, in that of gradients).
+struct Slot {
+  std::int64_t offset = -1;  // elements; -1: the model has no such parameter
+  Shape shape;
+
+  TensorView in(std::byte* slab, DeviceKind device) const {
+    return offset < 0 || slab == nullptr
+               ? TensorView()
+               : TensorView(slab + offset * size_of(DType::F32), DType::F32, shape, device);
+  }
+};
+
+struct LinearSlot {
+  Slot weight;  // [out, in], or [in, out] (the projections of GPT-2's family)
+  Slot bias;    // [out]
+  bool in_out = false;
+};
+
+struct NormSlot {
+  Slot weight;  // [d]
+  Slot bias;    // [d], LayerNorm
+};
+
+// Neighbours in the slab are one matrix here: q|k|v, gate|up, and the two gates of a gated layer.
+struct LayerSlots {
+  NormSlot attention_norm;
+  LinearSlot qkv;
+  Slot q_norm;
+  Slot k_norm;
+  LinearSlot gates;
+  LinearSlot attention_out;
+  NormSlot mlp_norm;
+  LinearSlot mlp_in;  // gate|up of SwiGLU
+  LinearSlot mlp_out;
+};
+
+struct ParameterSpec {
+  std::string name;
+  Slot slot;  // of the named part
+  bool decay = false;
+  float initial_value = 0;
+  float initial_std = 0;  // of a normal distribution around initial_value
+};
+
+// Every parameter's name, shape and place; a function of the config alone.
+struct ParameterLayout {
+  std::vector<ParameterSpec> specs;
+  std::int64_t elements = 0;  // of the slab
+
+  Slot embedding;           // [Vp, d], Vp = the vocabulary padded to a multiple of 64; the rows
+                            // beyond the vocabulary stay 0 and have no name
+  Slot position_embedding;  // [P, d], learned positions
+  std::vector<LayerSlots> layers;
+  NormSlot final_norm;
+  Slot head;  // [Vp, d], the embedding if tied
+};
+
+// `config` is valid.
+ParameterLayout lay_out_parameters(const ModelConfig& config);
+
+std::int64_t padded_vocab_size(const ModelConfig& config);
+
+// Fills one parameter: element i is a pure function of (seed, name, i).
+void initialize_parameter(Backend& backend, const ParameterSpec& spec, const TensorView& value,
+                          std::uint64_t seed);
+
+}  // namespace flywheel

@@ -1,0 +1,18 @@
+#pragma once
+
+namespace flywheel {
+
+// While an object lives, SIGINT and SIGTERM ask the program to stop at a good moment; a second one
+// ends it at once (exit code 130). One object at a time.
+class StopRequest {
+ public:
+  StopRequest();
+  ~StopRequest();  // default behaviour again
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  bool requested() const;
+  const char* signal_name() const;  // of the request
+};
+
+}  // namespace flywheel

@@ -1,0 +1,71 @@
+#include <hwy/targets.h>
+
+#include <cstring>
+
+#include "cpu/cpu_backend.h"
+#include "parity/op_case.h"
+#include "support/catch.h"
+
+using namespace flywheel;
+using namespace flywheel::test;
+
+namespace {
+
+bool same_bits(const Outputs& a, const Outputs& b) {
+  for (const auto& [name, array] : a) {
+    const auto& other = b.at(name).values;
+    if (std::memcmp(array.values.data(), other.data(), other.size() * sizeof(double)) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Runs `check` for each vector extension that this machine can run.
+template <class Check>
+void for_each_target(const Check& check) {
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    check(hwy::TargetName(target));
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+}  // namespace
+
+TEST_CASE("every op is as exact as a naive float loop", "[parity]") {
+  const std::vector<OpCase> cases = all_op_cases();
+  for_each_target([&](const char* target) {
+    const auto backend = make_cpu_backend(1);
+    for (const OpCase& op_case : cases) {
+      const Comparison worst = compare(op_case, run_on(*backend, op_case));
+      CAPTURE(target, op_case.name, worst.output, worst.error, worst.tolerance);
+      CHECK(worst.passed());
+    }
+  });
+}
+
+TEST_CASE("every op gives the same bits at any number of threads", "[parity]") {
+  const std::vector<OpCase> cases = all_op_cases();
+  for_each_target([&](const char* target) {
+    const auto one = make_cpu_backend(1);
+    const auto two = make_cpu_backend(2);
+    const auto three = make_cpu_backend(3);
+    for (const OpCase& op_case : cases) {
+      CAPTURE(target, op_case.name);
+      const Outputs expected = run_on(*one, op_case);
+      REQUIRE(same_bits(expected, run_on(*two, op_case)));
+      REQUIRE(same_bits(expected, run_on(*three, op_case)));
+    }
+  });
+}
+
+TEST_CASE("a result that is off by more than rounding is noticed", "[parity]") {
+  const auto backend = make_cpu_backend(1);
+  for (const OpCase& op_case : all_op_cases()) {
+    Outputs outputs = run_on(*backend, op_case);
+    for (auto& [name, array] : outputs) array(0) += 1e-4 * (1 + std::abs(array(0)));
+    CAPTURE(op_case.name);
+    REQUIRE_FALSE(compare(op_case, outputs).passed());
+  }
+}

@@ -1,0 +1,186 @@
+#include "backend/ops.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+#include "parity/op_case.h"
+#include "support/catch.h"
+
+using namespace flywheel;
+using namespace flywheel::test;
+
+namespace {
+
+// Does nothing but count the calls that the fronts let through.
+class CountingBackend final : public Backend {
+ public:
+  int calls = 0;
+
+  DeviceKind device() const override { return DeviceKind::Cpu; }
+  std::string description() const override { return "counts calls"; }
+  std::unique_ptr<DeviceMemory> allocate(std::int64_t, const std::string&) override { return {}; }
+  void upload(const TensorView&, const void*) override {}
+  void download(void*, const TensorView&) override {}
+  void synchronize() override {}
+  std::int64_t attention_tile() const override { return 64; }
+  void upload_plan(const AttentionPlan&) override {}
+  void matmul(const Matmul&) override { ++calls; }
+  void bias_backward(const BiasBackward&) override { ++calls; }
+  void embedding_forward(const EmbeddingForward&) override { ++calls; }
+  void embedding_backward(const EmbeddingBackward&) override { ++calls; }
+  void rms_norm_forward(const RmsNormForward&) override { ++calls; }
+  void add_rms_norm_forward(const AddRmsNormForward&) override { ++calls; }
+  void rms_norm_backward(const RmsNormBackward&) override { ++calls; }
+  void layer_norm_forward(const LayerNormForward&) override { ++calls; }
+  void layer_norm_backward(const LayerNormBackward&) override { ++calls; }
+  void split_heads_forward(const SplitHeadsForward&) override { ++calls; }
+  void split_heads_backward(const SplitHeadsBackward&) override { ++calls; }
+  void attention_forward(const AttentionForward&) override { ++calls; }
+  void attention_backward(const AttentionBackward&) override { ++calls; }
+  void gate_mix_forward(const GateMixForward&) override { ++calls; }
+  void gate_mix_backward(const GateMixBackward&) override { ++calls; }
+  void swiglu_forward(const SwigluForward&) override { ++calls; }
+  void swiglu_backward(const SwigluBackward&) override { ++calls; }
+  void gelu_forward(const GeluForward&) override { ++calls; }
+  void gelu_backward(const GeluBackward&) override { ++calls; }
+  void cross_entropy(const CrossEntropy&) override { ++calls; }
+  void adamw_step(const AdamWStep&) override { ++calls; }
+  void sum_of_squares(const SumOfSquares&) override { ++calls; }
+  void add(const Add&) override { ++calls; }
+  void scale(const Scale&) override { ++calls; }
+  void fill(const Fill&) override { ++calls; }
+  void copy(const Copy&) override { ++calls; }
+};
+
+// A case's views onto memory of their own.
+struct Arguments {
+  std::map<std::string, std::vector<double>> memory;
+  Views views;
+
+  explicit Arguments(const OpCase& op_case) {
+    for (const Operand& operand : op_case.operands) {
+      auto& values = memory[operand.name];
+      values.resize(operand.initial.values.size() + 1);
+      views.set(operand.name, TensorView(values.data(), operand.dtype, operand.initial.shape));
+    }
+  }
+};
+
+void require_refused(const OpCase& op_case, const Views& views, const std::string& what) {
+  CAPTURE(op_case.name, what);
+  CountingBackend backend;
+  std::string message;
+  try {
+    op_case.run(backend, views);
+  } catch (const Error& error) {
+    REQUIRE(error.kind() == ErrorKind::Shape);
+    message = error.what();
+  }
+  CAPTURE(message);
+  REQUIRE(backend.calls == 0);
+  const std::string op = op_case.name.substr(0, op_case.name.find(' '));
+  REQUIRE(message.rfind(op + ": ", 0) == 0);
+}
+
+Shape wider(const Shape& shape) {
+  switch (shape.rank()) {
+    case 1:
+      return {shape[0] + 1};
+    case 2:
+      return {shape[0], shape[1] + 1};
+    default:
+      return {shape[0], shape[1], shape[2] + 1};
+  }
+}
+
+// The cases that go through the fronts.
+std::vector<OpCase> front_cases() {
+  std::vector<OpCase> cases = all_op_cases();
+  std::erase_if(cases,
+                [](const OpCase& c) { return c.name.find("composed") != std::string::npos; });
+  return cases;
+}
+
+const std::set<std::string> kFreeInWidth{"scale x", "fill x", "sum_of_squares x",
+                                         "cross_entropy logits"};
+const std::set<std::string> kOptional{"bias", "dbias", "position_table", "dposition_table"};
+const std::set<std::string> kInPlace{"sum=x", "sum=residual", "da=dout", "dgate_up=gate_up",
+                                     "dx=x",  "out=a",        "out=b"};
+
+}  // namespace
+
+TEST_CASE("the fronts let right arguments through", "[backend]") {
+  for (const OpCase& op_case : front_cases()) {
+    CountingBackend backend;
+    CAPTURE(op_case.name);
+    op_case.run(backend, Arguments(op_case).views);
+    REQUIRE(backend.calls == 1);
+  }
+}
+
+TEST_CASE("the fronts refuse missing and misshapen arguments", "[backend]") {
+  for (const OpCase& op_case : front_cases()) {
+    const std::string op = op_case.name.substr(0, op_case.name.find(' '));
+    const Arguments arguments(op_case);
+    for (const Operand& operand : op_case.operands) {
+      const auto with = [&](const TensorView& view) {
+        Views views = arguments.views;
+        views.set(operand.name, view);
+        return views;
+      };
+      const TensorView right = arguments.views[operand.name];
+      if (!kOptional.count(operand.name)) {
+        require_refused(op_case, with(TensorView()), "no " + operand.name);
+      }
+      TensorView wrong = right;
+      wrong.dtype = DType::BF16;
+      if (op != "copy") require_refused(op_case, with(wrong), operand.name + " in bf16");
+      wrong = right;
+      wrong.device = DeviceKind::Cuda;
+      require_refused(op_case, with(wrong), operand.name + " on another device");
+      if (kFreeInWidth.count(op + " " + operand.name)) continue;
+      wrong = TensorView(right.data, right.dtype, wider(right.shape));
+      require_refused(op_case, with(wrong), operand.name + " too wide");
+    }
+  }
+}
+
+TEST_CASE("the fronts refuse destinations that overlap other arguments", "[backend]") {
+  for (const OpCase& op_case : front_cases()) {
+    const std::string op = op_case.name.substr(0, op_case.name.find(' '));
+    const Arguments arguments(op_case);
+    for (const Operand& out : op_case.operands) {
+      if (out.role == Role::kInput) continue;
+      for (const Operand& in : op_case.operands) {
+        if (in.name == out.name || in.initial.shape != out.initial.shape) continue;
+        const std::string pair = out.name + "=" + in.name;
+        const bool norm = op.find("norm_backward") != std::string::npos;
+        const bool allowed =
+            kInPlace.count(pair) && op != "matmul" && op != "gate_mix_forward" && !norm;
+        if (allowed || in.dtype != out.dtype) continue;
+        Views views = arguments.views;
+        views.set(out.name, views[in.name]);
+        require_refused(op_case, views, pair);
+      }
+    }
+  }
+}
+
+TEST_CASE("a front's error says what was expected and what came", "[backend]") {
+  std::vector<float> memory(100);
+  const auto view = [&](Shape shape, std::size_t at) {
+    return TensorView(memory.data() + at, DType::F32, shape);
+  };
+  CountingBackend backend;
+  try {
+    ops::rms_norm_forward(backend, {.out = view({3, 8}, 0),
+                                    .rstd = view({4}, 90),
+                                    .x = view({4, 8}, 40),
+                                    .weight = view({8}, 80)});
+    FAIL("accepted");
+  } catch (const Error& error) {
+    REQUIRE(std::string(error.what()) ==
+            "rms_norm_forward: out is [3, 8]; expected [4, 8] to fit x");
+  }
+}
