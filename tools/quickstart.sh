@@ -47,15 +47,15 @@ interrupt() {
   echo "(exit code $code)"
 }
 
-step "Training, and a polite interruption (SIGTERM) at about step 250"
-interrupt TERM 250
+step "Training, and a polite interruption (SIGTERM) at about step 350"
+interrupt TERM 350
 
-step "Resumed, and killed without warning (SIGKILL) at about step 450"
-interrupt KILL 450 2>/dev/null
+step "Resumed, and killed without warning (SIGKILL) at about step 700"
+interrupt KILL 700 2>/dev/null
 
 step "Resumed to the end"
 $bin/train --config $config --resume
-[ "$(trained_steps)" -ge 900 ] || fail "the training did not reach its last step"
+[ "$(trained_steps)" -ge 1200 ] || fail "the training did not reach its last step"
 
 step "Recall on held-out stories, by distance in words; a guess is right in 6% of the cases"
 $bin/recall --model $model --texts $run/corpus/recall.jsonl | tee $run/recall.txt
