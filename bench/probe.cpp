@@ -1,6 +1,9 @@
 #include "bench/probe.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "bench/probe.cpp"
@@ -42,7 +45,7 @@ namespace flywheel::bench {
 
 HWY_EXPORT(multiply_adds);
 
-void MachineProbe::sample_peak() {
+double MachineProbe::sample_peak() {
   constexpr std::int64_t kRounds = 400'000;
   std::vector<double> operations(static_cast<std::size_t>(pool_.size()));
   const Stopwatch watch;
@@ -53,25 +56,31 @@ void MachineProbe::sample_peak() {
   });
   double total = 0;
   for (const double part : operations) total += part;
-  peak_gflops_ = std::max(peak_gflops_, total / watch.seconds() * 1e-9);
+  const double rate = total / watch.seconds() * 1e-9;
+  peak_gflops_ = std::max(peak_gflops_, rate);
+  return rate;
 }
 
-void MachineProbe::sample_triad() {
+double MachineProbe::sample_triad() {
   constexpr std::int64_t kElements = 16 * 1024 * 1024;
-  if (a_.empty()) {
-    a_.assign(kElements, 0.0F);
-    b_.assign(kElements, 1.0F);
-    c_.assign(kElements, 2.0F);
+  if (!triad_memory_) {
+    // Huge pages, as the tensors of the CPU backend have them.
+    constexpr std::size_t kBytes = 3 * kElements * sizeof(float);
+    void* memory = std::aligned_alloc(std::size_t{2} << 20, kBytes);
+    madvise(memory, kBytes, MADV_HUGEPAGE);
+    triad_memory_.reset(static_cast<float*>(memory));
+    std::fill_n(triad_memory_.get(), 3 * kElements, 1.0F);
   }
-  float* a = a_.data();
-  const float* b = b_.data();
-  const float* c = c_.data();
+  float* a = triad_memory_.get();
+  const float* b = a + kElements;
+  const float* c = b + kElements;
   const Stopwatch watch;
   pool_.for_range(kElements, 1024, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) a[i] = b[i] + 3.0F * c[i];
   });
-  triad_gb_per_second_ =
-      std::max(triad_gb_per_second_, 3 * 4e-9 * static_cast<double>(kElements) / watch.seconds());
+  const double rate = 3 * 4e-9 * static_cast<double>(kElements) / watch.seconds();
+  triad_gb_per_second_ = std::max(triad_gb_per_second_, rate);
+  return rate;
 }
 
 }  // namespace flywheel::bench

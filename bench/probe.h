@@ -2,7 +2,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <vector>
+#include <cstdlib>
+#include <memory>
 
 #include "core/thread_pool.h"
 
@@ -14,15 +15,20 @@ class MachineProbe {
  public:
   explicit MachineProbe(ThreadPool& pool) : pool_(pool) {}
 
-  void sample_peak();   // fused multiply-adds in registers, about 1 ms
-  void sample_triad();  // a = b + s c over 192 MiB, three streams counted
+  // Fused multiply-adds in registers, about 1 ms. Returns this sample's GFLOP/s.
+  double sample_peak();
+  // a = b + s c over 192 MiB, three streams counted. Returns this sample's GB/s.
+  double sample_triad();
 
   double peak_gflops() const { return peak_gflops_; }
   double triad_gb_per_second() const { return triad_gb_per_second_; }
 
  private:
   ThreadPool& pool_;
-  std::vector<float> a_, b_, c_;
+  struct Free {
+    void operator()(float* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<float[], Free> triad_memory_;
   double peak_gflops_ = 0;
   double triad_gb_per_second_ = 0;
 };

@@ -61,6 +61,8 @@ class BackwardTask {
         for (std::int64_t g = 0; g < count; ++g) {
           const TileWalk::Interval keys = sequence_.walk.keys(first + g);
           if (keys.first <= v && v <= keys.last) visit(tiles_[g], v);
+          if (sequence_.positions != nullptr)
+            prefetch(first + count, (v - first_key) * kPrefetchRows);
         }
       }
       for (std::int64_t g = 0; g < count; ++g) finish(tiles_[g]);
@@ -69,6 +71,20 @@ class BackwardTask {
   }
 
  private:
+  // Prefetches some rows, from row `begin`, of the next query and key tiles.
+  void prefetch(std::int64_t tile, std::int64_t begin) {
+    const std::int64_t end = begin + kPrefetchRows;
+    keys_.prefetch(begin, end);
+    if (tile == sequence_.walk.tiles()) return;
+    for (std::int64_t r = begin; r < std::min(end, sequence_.walk.rows(tile)); ++r) {
+      const std::int64_t position = sequence_.position(tile, r);
+      prefetch_row(q_, position, size_);
+      prefetch_row(out_, position, size_);
+      prefetch_row(dout_, position, size_);
+      prefetch_row(dq_, position, size_);
+    }
+  }
+
   typename KeyTiles<Size>::Source source(const AttentionBackward& args, std::int64_t head,
                                          bool first_of_group) const {
     const std::int64_t kv_head = head / (args.q.shape[1] / args.k.shape[1]);
@@ -146,7 +162,7 @@ class BackwardTask {
     for (int i = 0; i < kVectors; ++i) {
       const auto lse = hn::Load(d, tile.lse + panel * kWidth + i * kLanes);
       const auto delta = hn::Load(d, tile.delta + panel * kWidth + i * kLanes);
-      HWY_UNROLL(4)
+      FLYWHEEL_UNROLL(4)
       for (std::int64_t r = visible.begin; r < visible.end; ++r) {
         float* weight_place = weights + r * kWidth + i * kLanes;
         float* dscore_place = dscores + r * kWidth + i * kLanes;
@@ -227,14 +243,12 @@ void run_backward(const AttentionBackward& args, const AttentionTask& task, std:
 template <int kVectors>
 void run_backward_sized(const AttentionBackward& args, const AttentionTask& task,
                         std::int64_t ring_tiles, float* scratch) {
-  switch (args.q.shape[2]) {
-    case 64:
-      return run_backward<64, kVectors>(args, task, ring_tiles, scratch);
-    case 128:
-      return run_backward<128, kVectors>(args, task, ring_tiles, scratch);
-    default:
-      return run_backward<0, kVectors>(args, task, ring_tiles, scratch);
-  }
+#if !FLYWHEEL_ANY_SIZE_ONLY
+  const std::int64_t size = args.q.shape[2];
+  if (size == 64) return run_backward<64, kVectors>(args, task, ring_tiles, scratch);
+  if (size == 128) return run_backward<128, kVectors>(args, task, ring_tiles, scratch);
+#endif
+  run_backward<0, kVectors>(args, task, ring_tiles, scratch);
 }
 
 void attention_backward_task(const AttentionBackward& args, const AttentionTask& task,

@@ -61,6 +61,8 @@ class ForwardTask {
         for (std::int64_t g = 0; g < count; ++g) {
           const TileWalk::Interval keys = sequence_.walk.keys(first + g);
           if (keys.first <= v && v <= keys.last) visit(tiles_[g], v);
+          if (sequence_.positions != nullptr)
+            prefetch(first + count, (v - first_key) * kPrefetchRows);
         }
       }
       for (std::int64_t g = 0; g < count; ++g) finish(tiles_[g]);
@@ -68,6 +70,18 @@ class ForwardTask {
   }
 
  private:
+  // Prefetches some rows, from row `begin`, of the next query and key tiles.
+  void prefetch(std::int64_t tile, std::int64_t begin) {
+    const std::int64_t end = begin + kPrefetchRows;
+    keys_.prefetch(begin, end);
+    if (tile == sequence_.walk.tiles()) return;
+    for (std::int64_t r = begin; r < std::min(end, sequence_.walk.rows(tile)); ++r) {
+      const std::int64_t position = sequence_.position(tile, r);
+      prefetch_row(q_, position, size_);
+      prefetch_row(out_, position, size_);
+    }
+  }
+
   typename KeyTiles<Size>::Source source(const AttentionForward& args) const {
     const std::int64_t head = task_.head / (args.q.shape[1] / args.k.shape[1]);
     return {head_rows<const float>(args.k, sequence_.begin, head),
@@ -122,7 +136,7 @@ class ForwardTask {
       if (r < visible.end) max0 = hn::Max(max0, hn::LoadU(d, scores + r * kWidth));
       const auto max = hn::Max(max0, max1);
       auto sum = hn::Zero(d);
-      HWY_UNROLL(4)
+      FLYWHEEL_UNROLL(4)
       for (r = visible.begin; r < visible.end; ++r) {
         const auto weight = exp2(d, hn::Sub(hn::LoadU(d, scores + r * kWidth), max));
         hn::StoreU(weight, d, scores + r * kWidth);
@@ -170,14 +184,12 @@ void run_forward(const AttentionForward& args, const AttentionTask& task, std::i
 template <int kVectors>
 void run_forward_sized(const AttentionForward& args, const AttentionTask& task,
                        std::int64_t ring_tiles, float* scratch) {
-  switch (args.q.shape[2]) {
-    case 64:
-      return run_forward<64, kVectors>(args, task, ring_tiles, scratch);
-    case 128:
-      return run_forward<128, kVectors>(args, task, ring_tiles, scratch);
-    default:
-      return run_forward<0, kVectors>(args, task, ring_tiles, scratch);
-  }
+#if !FLYWHEEL_ANY_SIZE_ONLY
+  const std::int64_t size = args.q.shape[2];
+  if (size == 64) return run_forward<64, kVectors>(args, task, ring_tiles, scratch);
+  if (size == 128) return run_forward<128, kVectors>(args, task, ring_tiles, scratch);
+#endif
+  run_forward<0, kVectors>(args, task, ring_tiles, scratch);
 }
 
 void attention_forward_task(const AttentionForward& args, const AttentionTask& task,

@@ -15,6 +15,17 @@
 #include "cpu/attention.h"
 #include "hwy/highway.h"
 
+// Under sanitizers, unrolled code and a copy for each head size would take the compiler minutes.
+#undef FLYWHEEL_UNROLL
+#undef FLYWHEEL_ANY_SIZE_ONLY
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FLYWHEEL_UNROLL(factor)
+#define FLYWHEEL_ANY_SIZE_ONLY 1
+#else
+#define FLYWHEEL_UNROLL(factor) HWY_UNROLL(factor)
+#define FLYWHEEL_ANY_SIZE_ONLY 0
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -48,9 +59,9 @@ struct Accumulators {
   hn::Vec<D> sum[kRows][kVectors];
 
   HWY_INLINE Accumulators() {
-    HWY_UNROLL(16)
+    FLYWHEEL_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-      HWY_UNROLL(4)
+      FLYWHEEL_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(D());
     }
   }
@@ -60,15 +71,15 @@ struct Accumulators {
                                std::int64_t a_step, const float* HWY_RESTRICT b,
                                std::int64_t b_step) {
     const D d;
-    HWY_UNROLL(4)
+    FLYWHEEL_UNROLL(4)
     for (std::int64_t k = 0; k < depth; ++k) {
       hn::Vec<D> x[kVectors];
-      HWY_UNROLL(4)
+      FLYWHEEL_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) x[v] = hn::LoadU(d, b + k * b_step + v * lanes());
-      HWY_UNROLL(16)
+      FLYWHEEL_UNROLL(16)
       for (int r = 0; r < kRows; ++r) {
         const auto factor = hn::Set(d, a[r * a_row + k * a_step]);
-        HWY_UNROLL(4)
+        FLYWHEEL_UNROLL(4)
         for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(factor, x[v], sum[r][v]);
       }
     }
@@ -77,9 +88,9 @@ struct Accumulators {
   // store(r, v, sum, place): place is where row r, vector v goes in `out`.
   template <class Store>
   HWY_INLINE void for_each(float* HWY_RESTRICT out, std::int64_t out_row, const Store& store) {
-    HWY_UNROLL(16)
+    FLYWHEEL_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-      HWY_UNROLL(4)
+      FLYWHEEL_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) store(v, sum[r][v], out + r * out_row + v * lanes());
     }
   }
@@ -187,7 +198,7 @@ HWY_INLINE void transpose_8x8(const Load& load, const Store& store) {
   const hn::RepartitionToWide<decltype(d)> dw;
   using V = hn::Vec<decltype(d)>;
   V pairs[8];
-  HWY_UNROLL(4)
+  FLYWHEEL_UNROLL(4)
   for (int i = 0; i < 8; i += 2) {
     const V a = load(i);
     const V b = load(i + 1);
@@ -195,9 +206,9 @@ HWY_INLINE void transpose_8x8(const Load& load, const Store& store) {
     pairs[i + 1] = hn::InterleaveUpper(d, a, b);
   }
   V quads[8];
-  HWY_UNROLL(2)
+  FLYWHEEL_UNROLL(2)
   for (int i = 0; i < 8; i += 4) {
-    HWY_UNROLL(2)
+    FLYWHEEL_UNROLL(2)
     for (int half = 0; half < 2; ++half) {
       const auto a = hn::BitCast(dw, pairs[i + half]);
       const auto b = hn::BitCast(dw, pairs[i + 2 + half]);
@@ -205,7 +216,7 @@ HWY_INLINE void transpose_8x8(const Load& load, const Store& store) {
       quads[i + 2 * half + 1] = hn::BitCast(d, hn::InterleaveUpper(dw, a, b));
     }
   }
-  HWY_UNROLL(4)
+  FLYWHEEL_UNROLL(4)
   for (int i = 0; i < 4; ++i) {
     store(i, hn::ConcatLowerLower(d, quads[i + 4], quads[i]));
     store(i + 4, hn::ConcatUpperUpper(d, quads[i + 4], quads[i]));

@@ -36,6 +36,18 @@ HWY_INLINE HeadRows<Float> head_rows(const TensorView& x, std::int64_t token, st
   return {x.f32() + token * x.stride(0) + head * x.stride(1), x.stride(0)};
 }
 
+// Rows of sa lie where no hardware prefetcher expects them: asks for one to be brought to the
+// second-level cache.
+template <class Float>
+HWY_INLINE void prefetch_row(const HeadRows<Float>& rows, std::int64_t i, std::int64_t size) {
+  constexpr std::int64_t kLine = 16;
+  const float* row = rows.row(i);
+  for (std::int64_t c = 0; c < size; c += kLine) __builtin_prefetch(row + c, 0, 2);
+}
+
+// Rows of the next tiles that are prefetched in each visit of a pair of tiles.
+constexpr std::int64_t kPrefetchRows = 16;
+
 // Positions and ranks of the rows of a query tile. The rows beyond the end of the sequence repeat
 // the last.
 struct QueryRows {
@@ -227,6 +239,25 @@ class KeyTiles {
   }
   void finish() {
     for (; gradients() && flushed_ < loaded_; ++flushed_) flush(flushed_);
+  }
+
+  // Prefetches rows [begin, end) of the tile that is loaded next and of the one that is flushed
+  // next.
+  void prefetch(std::int64_t begin, std::int64_t end) const {
+    const TileWalk& walk = sequence_.walk;
+    if (loaded_ <= walk.keys(walk.tiles() - 1).last) {
+      const std::int64_t tile = walk.key_tile(loaded_);
+      for (std::int64_t r = begin; r < std::min(end, walk.rows(tile)); ++r) {
+        prefetch_row(source_.k, sequence_.position(tile, r), size_);
+        prefetch_row(source_.v, sequence_.position(tile, r), size_);
+      }
+    }
+    if (!gradients()) return;
+    const std::int64_t tile = walk.key_tile(flushed_);
+    for (std::int64_t r = begin; r < std::min(end, walk.rows(tile)); ++r) {
+      prefetch_row(source_.dk, sequence_.position(tile, r), size_);
+      prefetch_row(source_.dv, sequence_.position(tile, r), size_);
+    }
   }
 
   HWY_INLINE const float* k(std::int64_t v) const { return place(v, source_.k.data, ring_.k); }

@@ -66,7 +66,8 @@ void copy(const Copy& args, ThreadPool& pool) {
 }
 
 std::string simd_target() {
-  return hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
+  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(targets & -targets);
 }
 
 }  // namespace flywheel::cpu

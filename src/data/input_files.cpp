@@ -39,7 +39,9 @@ std::vector<fs::path> list_text_files(const std::vector<std::string>& arguments)
   std::vector<fs::path> files;
   std::set<fs::path> seen;
   const auto add = [&](const fs::path& file) {
-    if (seen.insert(fs::weakly_canonical(file)).second) files.push_back(file);
+    std::error_code error;  // a pipe has no canonical name
+    const fs::path name = fs::canonical(file, error);
+    if (seen.insert(error ? file : name).second) files.push_back(file);
   };
   for (const std::string& argument : arguments) {
     for (const fs::path& path : expand_pattern(argument)) {

@@ -48,10 +48,9 @@ struct Batch {
 };
 
 struct DataSummary {
-  std::int64_t tokens = 0;             // all sources
-  std::int64_t windows_per_epoch = 0;  // of the first source's epoch, weights aside
-  std::uint64_t fingerprint =
-      0;  // of files, sizes, counts and checksums: a change is noticed on resume
+  std::int64_t tokens = 0;                  // all sources
+  std::int64_t windows_per_epoch = 0;       // of the first source's epoch, weights aside
+  std::uint64_t fingerprint = 0;            // of all files: changes when one is altered
   std::int64_t vocab_size = 0;              // the largest that a shard states; 0: unknown
   std::uint64_t tokenizer_fingerprint = 0;  // 0: unknown; differing shards are an error
 };

@@ -56,6 +56,11 @@ std::vector<bool> make_nfc_boundaries() {
   return boundary;
 }
 
+const std::vector<bool>& nfc_boundaries() {
+  static const std::vector<bool> boundaries = make_nfc_boundaries();
+  return boundaries;
+}
+
 class Nfc : public Normalizer {
  public:
   bool apply(std::string_view text, std::string& result) const override {
@@ -95,7 +100,7 @@ class Nfc : public Normalizer {
     return p;
   }
 
-  std::vector<bool> boundary_ = make_nfc_boundaries();
+  const std::vector<bool>& boundary_ = nfc_boundaries();
 };
 
 class OtherForm : public Normalizer {

@@ -23,7 +23,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 class LayoutBuilder {
  public:
   explicit LayoutBuilder(const ModelConfig& config)
-      : config_(config),
+      : config_(with_defaults(config)),
         gpt2_(is_gpt2_family(config)),
         std_(static_cast<float>(config.initializer_range)) {}
 
@@ -141,7 +141,7 @@ class LayoutBuilder {
     return slots;
   }
 
-  const ModelConfig& config_;
+  const ModelConfig config_;
   bool gpt2_;
   float std_;
   ParameterLayout layout_;

@@ -66,7 +66,7 @@ struct ParameterLayout {
   Slot head;  // [Vp, d], the embedding if tied
 };
 
-// `config` is valid and has its defaults filled in.
+// `config` is valid.
 ParameterLayout lay_out_parameters(const ModelConfig& config);
 
 std::int64_t padded_vocab_size(const ModelConfig& config);

@@ -1,11 +1,18 @@
 // Runs the real program, named by FLYWHEEL_TOKENIZE.
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "core/error.h"
 #include "core/file_io.h"
@@ -203,6 +210,40 @@ TEST_CASE("existing output is not replaced unasked", "[e2e]") {
   REQUIRE(documents_of(setup.out, "train") == std::vector<std::string>{"first"});
   REQUIRE(setup.tokenize("--validation-fraction 0 --overwrite " + setup.in).exit_code == 0);
   REQUIRE(documents_of(setup.out, "train") == std::vector<std::string>{"second"});
+}
+
+TEST_CASE("a run that is killed leaves no file that looks complete", "[e2e]") {
+  const Setup setup;
+  const std::string pipe = setup.in + "/pipe.txt";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl(FLYWHEEL_TOKENIZE, FLYWHEEL_TOKENIZE, "--tokenizer", "byte", "--validation-fraction",
+            "0", "--shard-tokens", "500000", "--output", setup.out.c_str(), pipe.c_str(), nullptr);
+    ::_exit(127);
+  }
+  const int input = ::open(pipe.c_str(), O_WRONLY);
+  const std::string text(1 << 16, 'a');
+  for (int i = 0; i < 64; ++i) REQUIRE(::write(input, ("b " + text).data(), text.size()) > 0);
+  const std::string first = setup.out + "/train_000000.bin.partial";
+  const std::string second = setup.out + "/train_000001.bin.partial";
+  for (int i = 0; i < 3000 && !fs::exists(second); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  REQUIRE(fs::exists(first));
+  REQUIRE(fs::exists(second));
+  REQUIRE(::kill(child, SIGKILL) == 0);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status));
+  ::close(input);
+  for (const auto& [name, bytes] : content_of(setup.out))
+    REQUIRE(fs::path(name).extension() == ".partial");
+  REQUIRE_THROWS_AS(ShardReader(setup.out + "/" + content_of(setup.out).rbegin()->first), Error);
+
+  setup.write("a.txt", "text");
+  REQUIRE(setup.tokenize("--validation-fraction 0 " + setup.in + "/a.txt").exit_code == 0);
+  REQUIRE(content_of(setup.out).size() == 1);
 }
 
 TEST_CASE("help shows examples", "[e2e]") {

@@ -82,7 +82,8 @@ TEST_CASE("text cut at safe places gets the ids of the whole", "[data]") {
     for (unsigned seed = 0; seed < 3000; ++seed) {
       std::mt19937 random(seed);
       std::string text;
-      for (std::size_t i = 5 + random() % 40; i > 0; --i) text += kParts[random() % std::size(kParts)];
+      for (std::size_t i = 5 + random() % 40; i > 0; --i)
+        text += kParts[random() % std::size(kParts)];
       INFO(name << " seed " << seed);
       check_cuts(*tokenizer, text);
     }

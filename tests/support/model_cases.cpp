@@ -131,6 +131,15 @@ std::vector<ModelCase> model_cases() {
            gated),
        ragged},
       {"gated layers that differ", mixed_gates(), ragged},
+      {"sequences longer than a tile of attention",
+       with(
+           [](ModelConfig& c) {
+             c.max_positions = 160;
+             c.heads = 2;
+             c.kv_heads = 1;
+           },
+           pattern({"sa_swa", "full"}, 20)),
+       {130, 65}},
   };
 }
 

@@ -51,7 +51,9 @@ TEST_CASE("all faults of a model config are reported with their paths", "[model]
   config.kv_heads = 5;
   config.head_dim = 20;
   config.attention.window = 0;
-  config.attention.pattern = {{.pattern = "sa_sw"}, {.pattern = "swa", .window = -3}};
+  config.attention.pattern.resize(2);
+  config.attention.pattern[0].pattern = "sa_sw";
+  config.attention.pattern[1].window = -3;
   const auto faults = faults_of(config);
   REQUIRE(faults.size() == 6);
   REQUIRE(has(faults, "layers: 0 is not"));

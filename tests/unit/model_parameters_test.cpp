@@ -14,7 +14,7 @@ namespace {
 
 std::set<std::string> names(const ModelConfig& config) {
   std::set<std::string> result;
-  for (const ParameterSpec& spec : lay_out_parameters(with_defaults(config)).specs) {
+  for (const ParameterSpec& spec : lay_out_parameters(config).specs) {
     result.insert(spec.name + " " + spec.slot.shape.to_string());
   }
   return result;
@@ -83,7 +83,7 @@ TEST_CASE("projections of one input lie side by side", "[model]") {
   ModelConfig config = one_layer();
   config.attention_bias = true;
   config.attention.pattern[0].set_short_form("sa_swa");
-  const ParameterLayout layout = lay_out_parameters(with_defaults(config));
+  const ParameterLayout layout = lay_out_parameters(config);
   const auto end_of = [&](const std::string& name) {
     for (const ParameterSpec& spec : layout.specs) {
       if (spec.name == name) return spec.slot.offset + spec.slot.shape.elements();
@@ -105,7 +105,7 @@ TEST_CASE("projections of one input lie side by side", "[model]") {
 
 TEST_CASE("only matrices decay", "[model]") {
   for (const ModelCase& c : model_cases()) {
-    for (const ParameterSpec& spec : lay_out_parameters(with_defaults(c.config)).specs) {
+    for (const ParameterSpec& spec : lay_out_parameters(c.config).specs) {
       REQUIRE(spec.decay == (spec.slot.shape.rank() == 2));
     }
   }
