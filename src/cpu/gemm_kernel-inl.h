@@ -107,7 +107,11 @@ HWY_INLINE void multiply_panels(std::int64_t depth, const float* HWY_RESTRICT a,
     hwy::Prefetch(c + r * stride);
     hwy::Prefetch(c + r * stride + kTileColumns - 1);
   }
+  constexpr int kAhead = 8 * kTileColumns;
+  constexpr int kCacheLine = 16;
+  HWY_UNROLL(4)
   for (std::int64_t k = 0; k < depth; ++k) {
+    for (int at = 0; at < kTileColumns; at += kCacheLine) hwy::Prefetch(b + kAhead + at);
     const auto b0 = hn::Load(d, b);
     const auto b1 = hn::Load(d, b + kLanes);
     HWY_UNROLL(16)
