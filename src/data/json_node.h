@@ -61,12 +61,15 @@ class JsonNode {
   }
 
   [[noreturn]] void refuse(std::string_view expected) const {
-    std::string text = value_->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    // dump() recurses, so that a deep value would overflow the stack.
+    std::string text = value_->is_structured() ? std::string("an ") + value_->type_name()
+                                               : value_->dump(-1, ' ', true, kReplace);
     if (text.size() > 60) text.replace(57, std::string::npos, "...");
     fail(ErrorKind::Data, "{}: expected {}, not {}", where_, expected, text);
   }
 
  private:
+  static constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
   const nlohmann::json* value_;
   std::string where_;
 };

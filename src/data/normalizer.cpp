@@ -19,6 +19,10 @@ namespace {
 
 constexpr int kCodePoints = 0x110000;
 
+// Replacements may not blow a text up beyond this.
+constexpr std::size_t kMaxGrowth = 16;
+constexpr std::size_t kMaxGrowthBytes = 1 << 20;
+
 std::string to_form(std::string_view text, utf8proc_option_t options) {
   utf8proc_uint8_t* mapped = nullptr;
   const utf8proc_ssize_t size =
@@ -193,6 +197,9 @@ class Replace : public Normalizer {
     regex_.for_each_segment(text, [&](std::size_t begin, std::size_t end, bool is_match) {
       replaced.append(is_match ? content_ : text.substr(begin, end - begin));
     });
+    require(replaced.size() <= kMaxGrowth * text.size() + kMaxGrowthBytes, ErrorKind::Data,
+            "a text of {} bytes grows to {} by replacing '{}'", text.size(), replaced.size(),
+            pattern_.substr(0, 100));
     result = std::move(replaced);
     return true;
   }

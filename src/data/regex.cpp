@@ -14,7 +14,7 @@ namespace flywheel {
 namespace {
 
 constexpr std::size_t kMaxPatternBytes = 65536;
-constexpr std::uint32_t kMatchLimit = 20'000'000;
+constexpr std::uint32_t kMatchLimit = 2'000'000;
 constexpr std::uint32_t kHeapLimitKiB = 256 * 1024;
 constexpr std::size_t kJitStackBytes = 1 << 20;
 

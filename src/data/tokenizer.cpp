@@ -1,6 +1,7 @@
 #include "data/tokenizer.h"
 
 #include <filesystem>
+#include <system_error>
 
 #include "core/error.h"
 #include "data/bpe_tokenizer.h"
@@ -10,16 +11,25 @@ namespace flywheel {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+bool is_file(const fs::path& path) {
+  std::error_code unreachable;
+  return fs::is_regular_file(path, unreachable);
+}
+
+}  // namespace
+
 std::unique_ptr<Tokenizer> Tokenizer::load(const std::string& name) {
   if (name == "byte") return std::make_unique<ByteTokenizer>();
   const fs::path path = name;
-  if (fs::is_regular_file(path)) {
+  if (is_file(path)) {
     return std::make_unique<BpeTokenizer>(read_tokenizer_json(path));
   }
-  if (fs::is_regular_file(path / "tokenizer.json")) {
+  if (is_file(path / "tokenizer.json")) {
     return std::make_unique<BpeTokenizer>(read_tokenizer_json(path / "tokenizer.json"));
   }
-  if (fs::is_regular_file(path / "encoder.json")) {
+  if (is_file(path / "encoder.json")) {
     return std::make_unique<BpeTokenizer>(read_gpt2_files(path));
   }
   fail(ErrorKind::Data,

@@ -34,9 +34,8 @@ class Tokenizer {
   virtual std::int64_t vocab_size() const = 0;  // highest id + 1
 
   // The id that begins every document in a shard; -1 if there is none. In a tokenizer.json it is
-  // the first of
-  // "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>", "<|eos|>", "<eos>" and
-  // "[EOS]" among the added tokens that are marked special.
+  // the first of "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>", "<|eos|>",
+  // "<eos>" and "[EOS]" among the added tokens that are marked special.
   virtual std::int32_t end_of_document() const = 0;
 
   // Equal for tokenizers that give equal ids: a checksum of vocabulary, merges and rules. GPT-2's

@@ -140,6 +140,9 @@ TEST_CASE("Faults in a tokenizer.json are named") {
   CHECK(load_error("").find("not valid JSON") != std::string::npos);
   CHECK(load_error("[]").find("expected an object") != std::string::npos);
   CHECK_FALSE(load_error(std::string(100000, '[')).empty());
+  const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
+  CHECK(load_error(deep).find("expected an object, not an array") != std::string::npos);
+  CHECK(load_error(R"({"model": )" + deep + "}").find("expected an object") != std::string::npos);
 }
 
 TEST_CASE("Damaged files give an error or a tokenizer, never a crash") {
@@ -157,10 +160,21 @@ TEST_CASE("Damaged files give an error or a tokenizer, never a crash") {
   CHECK(errors > 20);
 }
 
+TEST_CASE("Replacements that blow a text up end with an error") {
+  json edited = golden_json();
+  edited["normalizer"] = {
+      {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(4000, 'b')}};
+  const test::TemporaryFolder folder;
+  write_file_atomically(folder.path() / "tokenizer.json", edited.dump());
+  const auto tokenizer = Tokenizer::load(folder.path().string());
+  CHECK(test::encode(*tokenizer, std::string(100, 'a')).size() > 10);
+  CHECK_THROWS_AS(test::encode(*tokenizer, std::string(4000, 'a')), Error);
+}
+
 TEST_CASE("A tokenizer that is not there is an error that says what is expected") {
   const test::TemporaryFolder folder;
-  for (const std::string& name :
-       {folder.path().string(), std::string("no/such/file"), std::string()}) {
+  for (const std::string& name : {folder.path().string(), std::string("no/such/file"),
+                                  std::string(), std::string(10000, 'n')}) {
     try {
       Tokenizer::load(name);
       FAIL("loaded");
