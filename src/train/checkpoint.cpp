@@ -133,13 +133,13 @@ void CheckpointStore::save(CheckpointState state,
     throw;
   }
   sync_path(folder_);
-  move_links();
+  move_links(state.step);
   sync_path(folder_);
-  remove_old();
+  remove_old(state.step);
 }
 
-void CheckpointStore::move_links() const {
-  move_link(folder_ / "latest", name_of_step(steps().back()));
+void CheckpointStore::move_links(std::int64_t newest) const {
+  move_link(folder_ / "latest", name_of_step(newest));
   if (const auto best = best_step()) move_link(folder_ / "best", name_of_step(*best));
 }
 
@@ -159,8 +159,10 @@ std::optional<std::int64_t> CheckpointStore::best_step() const {
   return best;
 }
 
-void CheckpointStore::remove_old() const {
+// Later steps than the newest are damaged checkpoints, which count for nothing.
+void CheckpointStore::remove_old(std::int64_t newest) const {
   std::vector<std::int64_t> old = steps();
+  std::erase_if(old, [&](std::int64_t step) { return step > newest; });
   const auto last = static_cast<std::size_t>(config_.keep_last);
   old.resize(old.size() - std::min(old.size(), last));
   const auto best = best_step();

@@ -43,8 +43,8 @@ class CheckpointStore {
   void clear() const;
 
  private:
-  void move_links() const;
-  void remove_old() const;
+  void move_links(std::int64_t newest) const;
+  void remove_old(std::int64_t newest) const;
   std::optional<std::int64_t> best_step() const;
 
   std::filesystem::path folder_;

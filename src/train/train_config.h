@@ -47,6 +47,7 @@ struct DataConfig {
   std::int64_t sequence_length = 1024;
   bool document_mask = false;
   std::uint64_t seed = 0;
+  bool verify = true;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor& visit) {
@@ -56,6 +57,7 @@ struct DataConfig {
     visit("sequence_length", self.sequence_length, "tokens of a sequence");
     visit("document_mask", self.document_mask, "cut sequences where documents begin");
     visit("seed", self.seed, "order of the data");
+    visit("verify", self.verify, "read all training shards at the start and compare checksums");
   }
 };
 

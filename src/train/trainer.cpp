@@ -6,6 +6,7 @@
 
 #include "core/checksum.h"
 #include "core/error.h"
+#include "data/token_source.h"
 #include "train/model_files.h"
 #include "train/tensor_files.h"
 
@@ -21,6 +22,14 @@ std::vector<NamedTensor> values_of(const Transformer& model) {
     tensors.push_back({parameter.name, parameter.value.reshaped(parameter.shape)});
   }
   return tensors;
+}
+
+// A shard's header is part of the data's fingerprint, and states the checksum of its tokens.
+void verify_shards(const DataConfig& data) {
+  for (const DataSourceConfig& source : data.train) {
+    const TokenSource tokens(source.files);
+    for (const ShardReader& shard : tokens.shards()) shard.verify_checksum();
+  }
 }
 
 void check_tokenizer(const Tokenizer& tokenizer, std::uint64_t shards, const RunConfig& config,
@@ -69,6 +78,7 @@ Trainer::Trainer(const RunConfig& config, Backend& backend, const CheckpointStat
     check_tokenizer(*tokenizer_, validation_->tokenizer_fingerprint(), config, "validation");
   }
   if (checkpoint) check_data(*checkpoint);
+  if (config.data.verify) verify_shards(config.data);
 
   model_ = std::make_unique<Transformer>(config.model, backend, limits_of(config));
   optimizer_.emplace(backend, model_->parameters(), config.optimizer);

@@ -29,7 +29,7 @@ struct StepReport {
 };
 
 // A run's model, optimizer and data, and the steps that change them. Same config and seed: same
-// bits, at any thread count, micro-batch recompute policy, and after any resume.
+// bits, at any number of threads, with any recompute policy, and after any resume.
 class Trainer {
  public:
   // Of a resolved config. With a checkpoint, `folder` is where it lies; without one the weights are

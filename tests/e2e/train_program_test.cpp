@@ -164,6 +164,18 @@ TEST_CASE("what may not change on resumption is refused with both values") {
   require_contains(program.log(), "not those that the run began with (fingerprint ");
 }
 
+TEST_CASE("a shard that was altered in place is noticed") {
+  const TrainProgram program;
+  REQUIRE(program.run({"--set", "train.max_steps=4"}) == 0);
+  std::string shard = read_text_file(program.path("train_1.bin"));
+  shard[shard.size() / 2] = static_cast<char>(shard[shard.size() / 2] ^ 1);
+  write_file_atomically(program.path("train_1.bin"), shard);
+  REQUIRE(program.run({"--resume"}) == 3);
+  REQUIRE(program.run({"--overwrite"}) == 3);
+  require_contains(program.log(), "train_1.bin: damaged");
+  REQUIRE(fs::read_symlink(program.run_path("latest")) == "step_00000004");
+}
+
 TEST_CASE("user faults end with one line and a code, before anything is written") {
   const TrainProgram program;
   struct Fault {

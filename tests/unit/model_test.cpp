@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/json_fields.h"
 #include "cpu/cpu_backend.h"
 #include "support/catch.h"
 #include "support/model_cases.h"
@@ -34,13 +35,13 @@ Step step(const ModelCase& c, int threads, const TransformerLimits& limits) {
   return {};
 }
 
+// The model section of configs/gpt_360m_*.json.
 ModelConfig gpt_360m(const std::string& pattern) {
+  const Json json = read_json_file("configs/gpt_360m_" + pattern + ".json");
   ModelConfig config;
-  config.hidden_size = 1024;
-  config.layers = 24;
-  config.heads = 16;
-  config.intermediate_size = 2816;
-  config.attention.pattern[0].set_short_form(pattern);
+  ConfigFaults faults;
+  read_fields(config, json.at("model"), faults);
+  faults.throw_if_any();
   return config;
 }
 
@@ -183,6 +184,11 @@ TEST_CASE("the reference model has 359.8M parameters and fits in memory", "[mode
   const ModelCost cost = Transformer::cost(gpt_360m("full"), 2048);
   REQUIRE(cost.parameters == 359'794'688);
   REQUIRE(cost.matmul_parameters == cost.parameters - 49 * 1024);
+  REQUIRE(Transformer::cost(gpt_360m("swa"), 2048).parameters == cost.parameters);
+  REQUIRE(Transformer::cost(gpt_360m("sa"), 2048).parameters == cost.parameters);
+  // Two gates a head in each layer, with a bias each.
+  REQUIRE(Transformer::cost(gpt_360m("sa_swa"), 2048).parameters ==
+          cost.parameters + 24 * 2 * 16 * (1024 + 1));
   REQUIRE(cost.mean_visible_keys == Approx(1024.5));
   REQUIRE(cost.flops_per_token == Approx(2.51e9).epsilon(0.01));
 

@@ -125,6 +125,17 @@ TEST_CASE("a damaged checkpoint is replaced when its step is reached again") {
   REQUIRE(f.store.verify(2).step == 2);
 }
 
+TEST_CASE("later checkpoints that were refused do not count among the newest") {
+  Fixture f;
+  for (const int step : {4, 8, 12}) f.save(step);
+  fs::remove(f.store.path_of(12) / "a.txt");
+  f.save(10);
+  REQUIRE(f.store.steps() == std::vector<std::int64_t>{8, 10, 12});
+  REQUIRE(f.latest() == "step_00000010");
+  std::vector<std::string> refused;
+  REQUIRE(f.store.newest_valid(refused)->step == 10);
+}
+
 TEST_CASE("leftovers of killed saves are removed, checkpoints are not") {
   Fixture f;
   f.save(1);

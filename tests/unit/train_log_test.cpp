@@ -1,3 +1,7 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <cstring>
 
@@ -9,6 +13,7 @@
 #include "train/console.h"
 #include "train/metrics.h"
 #include "train/outliers.h"
+#include "train/signals.h"
 #include "train/tensorboard.h"
 
 namespace flywheel {
@@ -94,6 +99,22 @@ TEST_CASE("a lasting change stops being an outlier") {
     warnings += detector.observe(2.0 + 0.01 * std::sin(i * 1.7)) ? 1 : 0;
   REQUIRE(warnings > 0);
   REQUIRE(warnings < 50);
+}
+
+TEST_CASE("a signal asks to stop, a second one ends the process") {
+  const pid_t child = fork();
+  if (child == 0) {
+    const StopRequest stop;
+    const bool before = stop.requested();
+    raise(SIGTERM);
+    if (before || !stop.requested() || std::string(stop.signal_name()) != "SIGTERM") _exit(1);
+    raise(SIGINT);
+    _exit(2);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  REQUIRE(WIFEXITED(status));
+  REQUIRE(WEXITSTATUS(status) == 130);
 }
 
 TEST_CASE("quantities read well") {

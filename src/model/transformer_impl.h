@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/layer.h"
+#include "model/layer_plans.h"
+#include "model/transformer.h"
+
+namespace flywheel {
+
+// Construction is in transformer.cpp, the passes are in transformer_pass.cpp.
+struct Transformer::Impl {
+  Impl(const ModelConfig& model_config, Backend& device, const TransformerLimits& sizes);
+
+  ParameterSlabs slabs() const {
+    return {parameter_memory->data(), gradient_memory ? gradient_memory->data() : nullptr,
+            backend.device()};
+  }
+  void list_parameters();
+  void build_layers();
+  void upload_rope();
+
+  Pass begin(const PackedTokens& tokens, const PermutationDraw& draw);
+  void forward(const Pass& pass);
+  // Losses and, if gradient_scale is not 0, the gradients of head and final norm's output.
+  void head_loss(const Pass& pass, float gradient_scale, float z_loss);
+  double sum_losses(const Pass& pass, std::span<float> losses);
+  void backward(const Pass& pass);
+  void recompute_before_mlp(const Pass& pass, const Layer& layer);
+  void head_logits(const Pass& pass, std::span<const std::int64_t> rows, float* out);
+
+  const ModelConfig config;
+  Backend& backend;
+  const TransformerLimits limits;
+  const ParameterLayout layout;
+  ActivationMemory memory;
+  LayerPlans plans;
+  std::unique_ptr<DeviceMemory> parameter_memory, gradient_memory, rope_memory;
+  TensorView cos, sin;
+  std::vector<Parameter> parameters;
+  TensorView embedding, dembedding, positions, dpositions, head, dhead;
+  std::vector<Layer> layers;
+  Norm final_norm;
+  std::vector<float> host_losses;
+};
+
+}  // namespace flywheel

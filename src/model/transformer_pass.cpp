@@ -1,0 +1,158 @@
+#include <algorithm>
+
+#include "core/error.h"
+#include "model/packed_tokens.h"
+#include "model/transformer_impl.h"
+
+namespace flywheel {
+
+Pass Transformer::Impl::begin(const PackedTokens& tokens, const PermutationDraw& draw) {
+  check_tokens(tokens, config, limits);
+  const auto count = static_cast<std::int64_t>(tokens.inputs.size());
+  const ModelBuffers& buffers = memory.buffers();
+  plans.prepare(backend, tokens.cu_seqlens, draw, tokens.first_sequence);
+  backend.upload(memory.vector(buffers.ids, count), tokens.inputs.data());
+  backend.upload(memory.vector(buffers.targets, count), tokens.targets.data());
+  backend.upload(memory.vector(buffers.positions, count), tokens.positions.data());
+  return {.backend = backend,
+          .memory = memory,
+          .tokens = count,
+          .positions = memory.vector(buffers.positions, count),
+          .cos = cos,
+          .sin = sin};
+}
+
+void Transformer::Impl::forward(const Pass& pass) {
+  const ModelBuffers& buffers = memory.buffers();
+  const TensorView branch = pass.matrix(buffers.branch);
+  TensorView x = pass.matrix(layers[0].buffers.x);
+  ops::embedding_forward(backend, {.out = x,
+                                   .ids = memory.vector(buffers.ids, pass.tokens),
+                                   .table = embedding,
+                                   .position_table = positions,
+                                   .positions = pass.positions});
+  const NormBuffers& first = layers[0].buffers.attention_norm;
+  layers[0].attention_norm.forward(backend, pass.matrix(first.out), pass.statistics(first), x);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Layer& layer = layers[i];
+    const TensorView x_mid = pass.matrix(layer.buffers.x_mid);
+    layer.attention.forward(pass, layer.buffers);
+    layer.attention.project(pass, layer.buffers);
+    const NormBuffers& middle = layer.buffers.mlp_norm;
+    layer.mlp_norm.add_forward(backend, x_mid, pass.matrix(middle.out), pass.statistics(middle),
+                               branch, x);
+    layer.mlp.forward(pass, layer.buffers);
+    layer.mlp.project(pass, layer.buffers);
+    const bool last = i + 1 == layers.size();
+    const Norm& next_norm = last ? final_norm : layers[i + 1].attention_norm;
+    const NormBuffers& next = last ? buffers.final_norm : layers[i + 1].buffers.attention_norm;
+    x = pass.matrix(last ? buffers.x_final : layers[i + 1].buffers.x);
+    next_norm.add_forward(backend, x, pass.matrix(next.out), pass.statistics(next), branch, x_mid);
+  }
+}
+
+void Transformer::Impl::head_loss(const Pass& pass, float gradient_scale, float z_loss) {
+  const ModelBuffers& buffers = memory.buffers();
+  const TensorView input = pass.matrix(buffers.final_norm.out);
+  for (std::int64_t begin = 0; begin < pass.tokens; begin += memory.loss_chunk()) {
+    const std::int64_t end = std::min(begin + memory.loss_chunk(), pass.tokens);
+    const TensorView logits = memory.matrix(buffers.logits, end - begin);
+    const TensorView rows = input.rows(begin, end);
+    ops::matmul(backend, {.out = logits, .a = rows, .b = head, .bias = {}, .transpose_b = true});
+    ops::cross_entropy(backend,
+                       {.losses = memory.vector(buffers.losses, pass.tokens).rows(begin, end),
+                        .logits = logits,
+                        .targets = memory.vector(buffers.targets, pass.tokens).rows(begin, end),
+                        .vocab_size = config.vocab_size,
+                        .gradient_scale = gradient_scale,
+                        .z_loss = z_loss});
+    if (gradient_scale == 0) continue;
+    ops::matmul(
+        backend,
+        {.out = pass.matrix(buffers.dnorm).rows(begin, end), .a = logits, .b = head, .bias = {}});
+    ops::matmul(backend, {.out = dhead,
+                          .a = logits,
+                          .b = rows,
+                          .bias = {},
+                          .transpose_a = true,
+                          .accumulate = true});
+  }
+}
+
+double Transformer::Impl::sum_losses(const Pass& pass, std::span<float> losses) {
+  backend.download(losses.data(), memory.vector(memory.buffers().losses, pass.tokens));
+  double sum = 0;
+  for (const float loss : losses) sum += static_cast<double>(loss);
+  return sum;
+}
+
+// Brings back what the policy did not keep, up to the MLP's activation.
+void Transformer::Impl::recompute_before_mlp(const Pass& pass, const Layer& layer) {
+  const LayerBuffers& buffers = layer.buffers;
+  const NormBuffers& norm = buffers.attention_norm;
+  const NormBuffers& middle = buffers.mlp_norm;
+  const TensorView x = pass.matrix(buffers.x);
+  const TensorView x_mid = pass.matrix(buffers.x_mid);
+  if (limits.recompute == RecomputePolicy::Layer) {
+    layer.attention_norm.forward(backend, pass.matrix(norm.out), pass.statistics(norm), x);
+    layer.attention.forward(pass, buffers);
+    layer.attention.project(pass, buffers);
+    layer.mlp_norm.add_forward(backend, x_mid, pass.matrix(middle.out), pass.statistics(middle),
+                               pass.matrix(pass.buffers().branch), x);
+  } else {
+    layer.mlp_norm.forward(backend, pass.matrix(middle.out), pass.statistics(middle), x_mid);
+  }
+  layer.mlp.forward(pass, buffers);
+}
+
+void Transformer::Impl::backward(const Pass& pass) {
+  const ModelBuffers& shared = memory.buffers();
+  const TensorView dx = pass.matrix(shared.dx);
+  const TensorView dnorm = pass.matrix(shared.dnorm);
+  final_norm.backward(backend, dx, dnorm, pass.matrix(shared.x_final),
+                      pass.statistics(shared.final_norm), false);
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    const LayerBuffers& buffers = layer->buffers;
+    if (limits.recompute != RecomputePolicy::None) recompute_before_mlp(pass, *layer);
+    layer->mlp.backward(pass, buffers);
+    layer->mlp_norm.backward(backend, dx, dnorm, pass.matrix(buffers.x_mid),
+                             pass.statistics(buffers.mlp_norm), true);
+    const NormBuffers& norm = buffers.attention_norm;
+    const TensorView x = pass.matrix(buffers.x);
+    if (limits.recompute == RecomputePolicy::Mlp) {
+      layer->attention_norm.forward(backend, pass.matrix(norm.out), pass.statistics(norm), x);
+    }
+    layer->attention.backward(pass, buffers);
+    layer->attention_norm.backward(backend, dx, dnorm, x, pass.statistics(norm), true);
+  }
+  ops::embedding_backward(backend, {.dtable = dembedding,
+                                    .dposition_table = dpositions,
+                                    .dout = dx,
+                                    .ids = memory.vector(shared.ids, pass.tokens),
+                                    .positions = pass.positions});
+}
+
+void Transformer::Impl::head_logits(const Pass& pass, std::span<const std::int64_t> rows,
+                                    float* out) {
+  const ModelBuffers& buffers = memory.buffers();
+  const TensorView input = pass.matrix(buffers.final_norm.out);
+  const auto count = static_cast<std::int64_t>(rows.size());
+  const TensorView vocabulary = head.rows(0, config.vocab_size);
+  for (std::int64_t begin = 0; begin < count; begin += memory.loss_chunk()) {
+    const std::int64_t chunk = std::min(memory.loss_chunk(), count - begin);
+    const TensorView gathered = memory.matrix(buffers.gathered, chunk);
+    for (std::int64_t i = 0; i < chunk; ++i) {
+      const std::int64_t row = rows[static_cast<std::size_t>(begin + i)];
+      require(0 <= row && row < pass.tokens, ErrorKind::Internal,
+              "logits of row {} of a pass of {} tokens", row, pass.tokens);
+      ops::copy(backend, {.out = gathered.rows(i, i + 1), .x = input.rows(row, row + 1)});
+    }
+    const TensorView logits(memory.matrix(buffers.logits, chunk).data, DType::F32,
+                            {chunk, config.vocab_size}, backend.device());
+    ops::matmul(backend,
+                {.out = logits, .a = gathered, .b = vocabulary, .bias = {}, .transpose_b = true});
+    backend.download(out + begin * config.vocab_size, logits);
+  }
+}
+
+}  // namespace flywheel
