@@ -56,10 +56,10 @@ step "Tokens: one a word; documents split into training and validation"
 "$bin/tokenize" --tokenizer "$run/corpus/tokenizer.json" --output "$run/tokens" "$run/corpus/stories.jsonl"
 
 step "Training, until we interrupt it politely (SIGTERM): it saves and says how to go on"
-interrupt TERM 400
+interrupt TERM 350
 
 step "Resumed, until we kill it without warning (SIGKILL)"
-interrupt KILL 900
+interrupt KILL 750
 
 step "Resumed from the last checkpoint, to the end"
 "${train[@]}"
