@@ -141,12 +141,13 @@ void gemm(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
                             : args.bias              ? multiply_block<Addend::kBias>
                                                      : multiply_block<Addend::kNothing>;
       const Partition parts(M, panels, pool.size());
-      pool.for_each(parts.row_tasks * parts.column_tasks, [&](std::int64_t task, int thread) HWY_ATTR {
-        const std::int64_t row = task / parts.column_tasks * parts.rows_per_task;
-        const std::int64_t begin = task % parts.column_tasks * parts.panels_per_task;
-        multiply(block, row, std::min(parts.rows_per_task, M - row), begin,
-                 std::min(panels, begin + parts.panels_per_task), workspace, thread);
-      });
+      pool.for_each(parts.row_tasks * parts.column_tasks,
+                    [&](std::int64_t task, int thread) HWY_ATTR {
+                      const std::int64_t row = task / parts.column_tasks * parts.rows_per_task;
+                      const std::int64_t begin = task % parts.column_tasks * parts.panels_per_task;
+                      multiply(block, row, std::min(parts.rows_per_task, M - row), begin,
+                               std::min(panels, begin + parts.panels_per_task), workspace, thread);
+                    });
     }
   }
 }
