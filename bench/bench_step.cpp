@@ -11,41 +11,42 @@
 #include <vector>
 
 #include "backend/ops.h"
-#include "bench/probe.h"
 #include "bench/timing_backend.h"
 #include "core/error.h"
 #include "cpu/cpu_backend.h"
+#include "cpu/peak_flops.h"
 #include "model/transformer.h"
 
 namespace flywheel::bench {
 namespace {
 
+struct Size {
+  std::int64_t vocab_size, hidden_size, layers, heads, intermediate_size;
+};
+
 ModelConfig model_named(const std::string& name, const std::string& pattern, std::int64_t window) {
+  const std::map<std::string, Size> sizes{{"10m", {4096, 256, 10, 4, 704}},
+                                          {"124m", {50257, 768, 12, 12, 3072}},
+                                          {"360m", {50257, 1024, 24, 16, 2816}}};
+  const auto found = sizes.find(name);
+  require(found != sizes.end(), ErrorKind::Config, "--model {}: expected 10m, 124m or 360m", name);
+  const Size& size = found->second;
   ModelConfig config;
-  if (name == "10m") {
-    config = {
-        .vocab_size = 4096, .hidden_size = 256, .layers = 10, .heads = 4, .intermediate_size = 704};
-  } else if (name == "360m") {
-    config = {.vocab_size = 50257,
-              .hidden_size = 1024,
-              .layers = 24,
-              .heads = 16,
-              .intermediate_size = 2816};
-  } else if (name == "124m") {  // GPT-2 small's shape
-    config = {.vocab_size = 50257,
-              .hidden_size = 768,
-              .layers = 12,
-              .heads = 12,
-              .intermediate_size = 3072,
-              .norm = NormKind::LayerNorm,
-              .position = PositionKind::Learned,
-              .mlp = MlpKind::Gelu,
-              .attention_bias = true,
-              .mlp_bias = true};
-  } else {
-    fail(ErrorKind::Config, "--model {}: expected 10m, 124m or 360m", name);
+  config.vocab_size = size.vocab_size;
+  config.hidden_size = size.hidden_size;
+  config.layers = size.layers;
+  config.heads = size.heads;
+  config.intermediate_size = size.intermediate_size;
+  config.max_positions = 1 << 16;
+  if (name == "124m") {  // GPT-2 small
+    config.norm = NormKind::LayerNorm;
+    config.position = PositionKind::Learned;
+    config.mlp = MlpKind::Gelu;
+    config.attention_bias = true;
+    config.mlp_bias = true;
+    config.max_positions = 1024;
   }
-  config.attention.pattern = {LayerPatternConfig{.pattern = pattern}};
+  config.attention.pattern.front().pattern = pattern;
   config.attention.window = window;
   return config;
 }
@@ -128,11 +129,12 @@ int run(const cxxopts::ParseResult& flags) {
   const Tokens tokens(batch, sequence, config.vocab_size);
   const double count = static_cast<double>(batch * sequence);
 
+  ThreadPool pool(threads);
   double best = 1e30;
   double peak = 0;
   std::map<std::string, double> breakdown;
   for (int repeat = 0; repeat <= flags["repeats"].as<int>(); ++repeat) {
-    peak = std::max(peak, measure_peak_flops(threads));
+    peak = std::max(peak, sample_peak_flops(pool));
     timed.reset();
     const auto start = std::chrono::steady_clock::now();
     model.zero_gradients();
