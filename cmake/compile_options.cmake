@@ -4,7 +4,8 @@ target_include_directories(flywheel_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${
 target_compile_options(flywheel_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
   -Wold-style-cast -Woverloaded-virtual -Wcast-align -Wnull-dereference -Werror
-  -fno-math-errno)
+  -fno-math-errno
+  -Wno-missing-field-initializers)  # designated initialisers name only what differs from a default
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 sees overlaps and null pointers in inlined library code that are not there.
   target_compile_options(flywheel_options INTERFACE -Wno-restrict -Wno-null-dereference)

@@ -64,10 +64,15 @@ std::string read_text_file(const std::filesystem::path& path) {
 void write_file_atomically(const std::filesystem::path& path, std::string_view content) {
   std::filesystem::path temporary = path;
   temporary += ".tmp";
-  FileWriter writer(temporary);
-  writer.write(std::as_bytes(std::span(content)));
-  writer.close();
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_io(path, "rename to");
+  try {
+    FileWriter writer(temporary);
+    writer.write(std::as_bytes(std::span(content)));
+    writer.close();
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail_io(path, "rename to");
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
   sync_path(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
 }
 

@@ -18,6 +18,14 @@ TEST_CASE("an atomic write replaces the whole file and leaves nothing beside it"
   REQUIRE(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
+TEST_CASE("an atomic write that fails leaves the old file and nothing beside it", "[core]") {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "a_folder_is_in_the_way";
+  std::filesystem::create_directories(path / "inside");
+  REQUIRE_THROWS_AS(write_file_atomically(path, "text"), Error);
+  REQUIRE(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
 TEST_CASE("file errors name the path and the reason", "[core]") {
   try {
     read_text_file("/no/such/file");
