@@ -12,7 +12,7 @@ namespace flywheel {
 namespace {
 
 constexpr std::size_t kChunk = BlockReader::kBlock;
-constexpr std::size_t kLongestPiece = std::size_t{64} << 20;  // without a safe place to cut
+constexpr std::size_t kLongestPiece = std::size_t{16} << 20;  // without a safe place to cut
 constexpr std::size_t kLongestLine = std::size_t{256} << 20;
 
 // Where to cut the text of a long document whose first `searched` bytes have no place for it: a

@@ -105,7 +105,7 @@ TEST_CASE("long documents come in pieces that give the same ids", "[data]") {
                                        "\r\n",         "7", "12", ".", ",\"", "\xE4\xBD\xA0",
                                        "\xE3\x80\x80", "\t"};
   std::string text;
-  while (text.size() < (std::size_t{5} << 20)) text += kParts[random() % std::size(kParts)];
+  while (text.size() < (std::size_t{3} << 20)) text += kParts[random() % std::size(kParts)];
   std::vector<std::int32_t> whole;
   tokenizer.encode(text, whole);
 
@@ -123,7 +123,7 @@ TEST_CASE("long documents come in pieces that give the same ids", "[data]") {
         tokenizer.encode(piece.text, ids);
       }
     }
-    REQUIRE(pieces >= 4);
+    REQUIRE(pieces >= 2);
     REQUIRE((joined == text + "x"));
     whole.clear();
     tokenizer.encode(joined, whole);
@@ -134,7 +134,7 @@ TEST_CASE("long documents come in pieces that give the same ids", "[data]") {
 TEST_CASE("text without a safe place to cut is cut between characters in the end", "[data]") {
   const Files files;
   std::string text;
-  while (text.size() < (std::size_t{66} << 20)) text += "\xE4\xBD\xA0\xE5\xA5\xBD";
+  while (text.size() < (std::size_t{18} << 20)) text += "\xE4\xBD\xA0\xE5\xA5\xBD";
   TextSource source({files.write("long.txt", text)}, "");
   TextChunk chunk;
   std::string joined;

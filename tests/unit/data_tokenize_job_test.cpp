@@ -140,12 +140,12 @@ TEST_CASE("shards hold what the documents' ids are, split by a hash of their tex
 }
 
 TEST_CASE("token files do not depend on the number of threads", "[data]") {
-  Setup setup(make_jsonl(8000));
+  Setup setup(make_jsonl(2500));
   write_file_atomically(
       setup.folder.path() / "long.txt",
       std::string(3 << 20, 'a').replace(100'000, 1, " ").replace(2'000'000, 1, " "));
   setup.config.inputs.push_back((setup.folder.path() / "long.txt").string());
-  setup.config.shard_tokens = 300'000;
+  setup.config.shard_tokens = 100'000;
   setup.run();
   const auto expected = content_of(setup.config.output);
   REQUIRE(expected.size() >= 5);
