@@ -141,7 +141,7 @@ TEST_CASE("Merging equals its definition, on long words too") {
 TEST_CASE("A million letters without a break take no quadratic time") {
   const auto tokenizer = test::load_golden_tokenizer("qwen_style");
   std::string word;
-  for (int i = 0; i < 1000000; ++i) word += "theandst"[(i * i + i / 7) % 8];
+  for (std::size_t i = 0; i < 1000000; ++i) word += "theandst"[(i * i + i / 7) % 8];
   const Ids ids = encode(*tokenizer, word);
   CHECK(tokenizer->decode(ids) == word);
   CHECK(ids.size() < word.size());
