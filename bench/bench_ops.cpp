@@ -351,7 +351,7 @@ void measure_streams(Bench& bench) {
 }
 
 void run(const cxxopts::ParseResult& options, const std::string& command) {
-  if (options["avx2"].as<bool>()) hwy::DisableTargets(~HWY_AVX2);
+  if (options["avx2"].as<bool>()) hwy::SetSupportedTargetsForTest(HWY_AVX2);
   const int threads = options["threads"].as<int>();
   Bench bench(threads, options["budget"].as<double>(), options["only"].as<std::string>());
   fmt::print("{}\n", bench.backend().description());

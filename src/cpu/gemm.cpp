@@ -28,9 +28,10 @@ struct Operand {
   }
 };
 
-constexpr std::int64_t kDepth = 256;                                       // K of a packed block
-constexpr std::int64_t kBlockRows = (kLanes >= 16 ? 16 : 24) * kTileRows;  // rows of packed A
-constexpr std::int64_t kBlockColumns = 96 * kTileColumns;                  // columns of packed B
+constexpr bool kWide = kLanes >= 16;
+constexpr std::int64_t kDepth = kWide ? 384 : 256;                        // K of a packed block
+constexpr std::int64_t kBlockRows = 24 * kTileRows;                       // rows of a block of A
+constexpr std::int64_t kBlockColumns = (kWide ? 48 : 96) * kTileColumns;  // of packed B
 static_assert((kBlockColumns + 1) * kDepth <= Workspace::kSharedFloats);
 static_assert(kBlockRows * kDepth + kTileRows * kTileColumns <= Workspace::kThreadFloats);
 
@@ -51,17 +52,24 @@ struct Block {
   }
 };
 
+// The `rows` x `columns` tile of C at (row, column): a panel of A times one of B. `next` is what
+// will be read soon. A tile over the edge of C goes through `scratch`.
 template <Addend kAddend>
-void multiply_tile(const Block& block, const float* a, const float* b, std::int64_t row,
-                   std::int64_t rows, std::int64_t column, std::int64_t columns, float* scratch) {
+void tile_of_c(const Block& block, const float* a, const float* b, std::int64_t row,
+               std::int64_t rows, std::int64_t column, std::int64_t columns, const float* next,
+               float* scratch) {
   const std::int64_t stride = block.args.out.stride(0);
   float* c = block.args.out.f32() + row * stride + column;
   const float* bias = kAddend == Addend::kBias ? block.args.bias.f32() + column : nullptr;
-  if (columns == kTileColumns) {
-    multiply_rows<kAddend>(rows, block.depth, a, b, bias, c, stride);
+  if (rows == kTileRows && columns % kLanes == 0) {
+    const auto multiply = columns == kTileColumns ? multiply_tile<kTileVectors, kAddend>
+                          : columns == kLanes     ? multiply_tile<1, kAddend>
+                                                  : multiply_tile<2, kAddend>;
+    multiply(block.depth, a, b, bias, c, stride, next);
     return;
   }
-  multiply_rows<Addend::kNothing>(rows, block.depth, a, b, nullptr, scratch, kTileColumns);
+  multiply_tile<kTileVectors, Addend::kNothing>(block.depth, a, b, nullptr, scratch, kTileColumns,
+                                                next);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t j = 0; j < columns; ++j) {
       float sum = scratch[r * kTileColumns + j];
@@ -86,10 +94,12 @@ void multiply_block(const Block& block, std::int64_t row, std::int64_t rows, std
   for (std::int64_t panel = begin; panel < end; ++panel) {
     const std::int64_t column = panel * kTileColumns;
     const std::int64_t columns = std::min<std::int64_t>(kTileColumns, block.columns - column);
+    const float* next = block.panel(workspace, panel + 1);
     for (std::int64_t i = 0; i < rows; i += kTileRows) {
-      multiply_tile<kAddend>(block, packed_a + i * block.depth, block.panel(workspace, panel),
-                             row + i, std::min<std::int64_t>(kTileRows, rows - i),
-                             block.first_column + column, columns, scratch);
+      tile_of_c<kAddend>(block, packed_a + i * block.depth, block.panel(workspace, panel), row + i,
+                         std::min<std::int64_t>(kTileRows, rows - i), block.first_column + column,
+                         columns, next, scratch);
+      next += block.depth / kStepsPerPrefetch * kCacheLine;
     }
   }
 }

@@ -16,12 +16,14 @@ HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A tile of C is kTileRows x kTileColumns: two vectors a row, as many rows as the registers hold.
+// A tile of C is kTileRows x kTileColumns: its sums fill the registers beside one row of B and one
+// element of A.
 using GemmTag = hn::ScalableTag<float>;
 using GemmVector = hn::Vec<GemmTag>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(GemmTag()));
-constexpr int kTileColumns = 2 * kLanes;
-constexpr int kTileRows = kLanes >= 16 ? 14 : 6;
+constexpr int kTileVectors = kLanes >= 16 ? 3 : 2;
+constexpr int kTileColumns = kTileVectors * kLanes;
+constexpr int kTileRows = kLanes >= 16 ? 8 : 6;
 
 // out[k * kWidth + r] = x[r * stride + k] for 4 rows and `depth` columns.
 template <int kWidth>
@@ -53,13 +55,11 @@ HWY_INLINE void pack_four_rows(const float* x, std::int64_t stride, std::int64_t
 template <int kWidth>
 HWY_INLINE void pack_columns(const float* x, std::int64_t stride, std::int64_t rows,
                              std::int64_t depth, float* out) {
-  const hn::CappedTag<float, 4> d4;
-  const hn::CappedTag<float, 2> d2;
+  constexpr int kStep = kWidth % kLanes == 0 ? kLanes : kWidth % 4 == 0 ? 4 : 2;
+  const hn::CappedTag<float, kStep> d;
   if (rows == kWidth) {
     for (std::int64_t k = 0; k < depth; ++k, x += stride, out += kWidth) {
-      int r = 0;
-      for (; r + 4 <= kWidth; r += 4) hn::StoreU(hn::LoadU(d4, x + r), d4, out + r);
-      if (r < kWidth) hn::StoreU(hn::LoadU(d2, x + r), d2, out + r);
+      for (int r = 0; r < kWidth; r += kStep) hn::StoreU(hn::LoadU(d, x + r), d, out + r);
     }
     return;
   }
@@ -92,61 +92,58 @@ HWY_INLINE void pack_panel(const float* x, std::int64_t row_stride, std::int64_t
 // What is added to the product of the panels before it is stored.
 enum class Addend { kNothing, kOutput, kBias };
 
-// c[kRows x kTileColumns] = panel a * panel b + addend. A full tile needs the whole width of c.
-template <int kRows, Addend kAddend>
-HWY_INLINE void multiply_panels(std::int64_t depth, const float* HWY_RESTRICT a,
-                                const float* HWY_RESTRICT b, const float* bias,
-                                float* HWY_RESTRICT c, std::int64_t stride) {
+constexpr int kCacheLine = 16;        // floats
+constexpr int kStepsPerPrefetch = 8;  // of `next` in multiply_tile
+
+// c[kTileRows x kVectors vectors] = panel a * panel b + addend. It also asks for the cache lines
+// from `next` on, one every kStepsPerPrefetch of `depth`.
+template <int kVectors, Addend kAddend>
+HWY_INLINE void multiply_tile(std::int64_t depth, const float* HWY_RESTRICT a,
+                              const float* HWY_RESTRICT b, const float* bias, float* HWY_RESTRICT c,
+                              std::int64_t stride, const float* next) {
   const GemmTag d;
-  GemmVector left[kRows];
-  GemmVector right[kRows];
+  GemmVector sums[kTileRows][kVectors];
   HWY_UNROLL(16)
-  for (int r = 0; r < kRows; ++r) {
-    left[r] = hn::Zero(d);
-    right[r] = hn::Zero(d);
-    hwy::Prefetch(c + r * stride);
-    hwy::Prefetch(c + r * stride + kTileColumns - 1);
+  for (int r = 0; r < kTileRows; ++r) {
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(d);
+    for (int at = 0; at < kVectors * kLanes; at += kCacheLine) hwy::Prefetch(c + r * stride + at);
+    hwy::Prefetch(c + r * stride + kVectors * kLanes - 1);
   }
-  constexpr int kAhead = 8 * kTileColumns;
-  constexpr int kCacheLine = 16;
-  HWY_UNROLL(4)
-  for (std::int64_t k = 0; k < depth; ++k) {
-    for (int at = 0; at < kTileColumns; at += kCacheLine) hwy::Prefetch(b + kAhead + at);
-    const auto b0 = hn::Load(d, b);
-    const auto b1 = hn::Load(d, b + kLanes);
+  constexpr int kAhead = 4 * kTileColumns;
+  const auto step = [&]() HWY_ATTR {
+    for (int at = 0; at < kVectors * kLanes; at += kCacheLine) hwy::Prefetch(b + kAhead + at);
+    GemmVector row[kVectors];
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) row[v] = hn::Load(d, b + v * kLanes);
     HWY_UNROLL(16)
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kTileRows; ++r) {
       const auto x = hn::Set(d, a[r]);
-      left[r] = hn::MulAdd(x, b0, left[r]);
-      right[r] = hn::MulAdd(x, b1, right[r]);
+      HWY_UNROLL(4)
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(x, row[v], sums[r][v]);
     }
     a += kTileRows;
     b += kTileColumns;
+  };
+  std::int64_t k = 0;
+  for (; k + kStepsPerPrefetch <= depth; k += kStepsPerPrefetch) {
+    hwy::Prefetch(next);
+    next += kCacheLine;
+    HWY_UNROLL(4)
+    for (int i = 0; i < kStepsPerPrefetch; ++i) step();
   }
+  for (; k < depth; ++k) step();
   HWY_UNROLL(16)
-  for (int r = 0; r < kRows; ++r) {
-    float* row = c + r * stride;
-    if constexpr (kAddend != Addend::kNothing) {
-      const float* addend = kAddend == Addend::kOutput ? row : bias;
-      left[r] = hn::Add(left[r], hn::LoadU(d, addend));
-      right[r] = hn::Add(right[r], hn::LoadU(d, addend + kLanes));
-    }
-    hn::StoreU(left[r], d, row);
-    hn::StoreU(right[r], d, row + kLanes);
-  }
-}
-
-// multiply_panels for `rows` in [1, kTileRows].
-template <Addend kAddend, int kRows = kTileRows>
-HWY_INLINE void multiply_rows(std::int64_t rows, std::int64_t depth, const float* a, const float* b,
-                              const float* bias, float* c, std::int64_t stride) {
-  if constexpr (kRows > 1) {
-    if (rows < kRows) {
-      multiply_rows<kAddend, kRows - 1>(rows, depth, a, b, bias, c, stride);
-      return;
+  for (int r = 0; r < kTileRows; ++r) {
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) {
+      float* out = c + r * stride + v * kLanes;
+      auto sum = sums[r][v];
+      if constexpr (kAddend == Addend::kOutput) sum = hn::Add(sum, hn::LoadU(d, out));
+      if constexpr (kAddend == Addend::kBias) sum = hn::Add(sum, hn::LoadU(d, bias + v * kLanes));
+      hn::StoreU(sum, d, out);
     }
   }
-  multiply_panels<kRows, kAddend>(depth, a, b, bias, c, stride);
 }
 
 }  // namespace flywheel::cpu::HWY_NAMESPACE
