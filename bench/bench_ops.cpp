@@ -6,11 +6,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cxxopts.hpp>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backend/ops.h"
@@ -28,6 +30,9 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
+
+// OpenBLAS's threads go on spinning for 2^26 cycles after a call and would slow the next sample.
+constexpr std::chrono::milliseconds kPeerThreadsSpin(40);
 
 struct Work {
   double amount;    // 1e9 floating-point operations or bytes
@@ -74,6 +79,7 @@ class Bench {
       const double peer_seconds = time(peer);
       against_peer.push_back(peer_seconds / seconds);
       spent += peer_seconds;
+      if (pool_.size() > 1) std::this_thread::sleep_for(kPeerThreadsSpin);
     }
     nlohmann::json row{{"op", name},
                        {"milliseconds", best * 1e3},

@@ -25,29 +25,39 @@ constexpr int kTileVectors = kLanes >= 16 ? 3 : 2;
 constexpr int kTileColumns = kTileVectors * kLanes;
 constexpr int kTileRows = kLanes >= 16 ? 8 : 6;
 
-// out[k * kWidth + r] = x[r * stride + k] for 4 rows and `depth` columns.
-template <int kWidth>
-HWY_INLINE void pack_four_rows(const float* x, std::int64_t stride, std::int64_t depth,
-                               float* out) {
-  const hn::CappedTag<float, 4> d4;
-  const hn::Repartition<double, decltype(d4)> pairs;
+// The four floats at `x` and, for eight rows, those at `upper`.
+HWY_INLINE auto load_rows(hn::CappedTag<float, 4> d, const float* x, const float* /*upper*/) {
+  return hn::LoadU(d, x);
+}
+HWY_INLINE auto load_rows(hn::CappedTag<float, 8> d, const float* x, const float* upper) {
+  const hn::Half<decltype(d)> half;
+  return hn::Combine(d, hn::LoadU(half, upper), hn::LoadU(half, x));
+}
+
+// out[k * kWidth + r] = x[r * stride + k] for kRows (4 or 8) rows and `depth` columns: transposes
+// 4 x 4 blocks, the two of eight rows side by side.
+template <int kRows, int kWidth>
+HWY_INLINE void pack_rows(const float* x, std::int64_t stride, std::int64_t depth, float* out) {
+  const hn::CappedTag<float, kRows> d;
+  const hn::Repartition<double, decltype(d)> pairs;
+  const float* upper = x + 4 * stride;
   std::int64_t k = 0;
-  for (; k + 4 <= depth; k += 4, x += 4, out += 4 * kWidth) {
-    const auto r0 = hn::LoadU(d4, x);
-    const auto r1 = hn::LoadU(d4, x + stride);
-    const auto r2 = hn::LoadU(d4, x + 2 * stride);
-    const auto r3 = hn::LoadU(d4, x + 3 * stride);
-    const auto a = hn::BitCast(pairs, hn::InterleaveLower(d4, r0, r1));  // 00 10 01 11
-    const auto b = hn::BitCast(pairs, hn::InterleaveLower(d4, r2, r3));
-    const auto c = hn::BitCast(pairs, hn::InterleaveUpper(d4, r0, r1));
-    const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d4, r2, r3));
-    hn::StoreU(hn::BitCast(d4, hn::InterleaveLower(pairs, a, b)), d4, out);
-    hn::StoreU(hn::BitCast(d4, hn::InterleaveUpper(pairs, a, b)), d4, out + kWidth);
-    hn::StoreU(hn::BitCast(d4, hn::InterleaveLower(pairs, c, e)), d4, out + 2 * kWidth);
-    hn::StoreU(hn::BitCast(d4, hn::InterleaveUpper(pairs, c, e)), d4, out + 3 * kWidth);
+  for (; k + 4 <= depth; k += 4, out += 4 * kWidth) {
+    const auto r0 = load_rows(d, x + k, upper + k);
+    const auto r1 = load_rows(d, x + stride + k, upper + stride + k);
+    const auto r2 = load_rows(d, x + 2 * stride + k, upper + 2 * stride + k);
+    const auto r3 = load_rows(d, x + 3 * stride + k, upper + 3 * stride + k);
+    const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));  // 00 10 01 11
+    const auto b = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+    const auto c = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+    const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, a, b)), d, out);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), d, out + kWidth);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, c, e)), d, out + 2 * kWidth);
+    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, c, e)), d, out + 3 * kWidth);
   }
-  for (; k < depth; ++k, ++x, out += kWidth) {
-    for (int r = 0; r < 4; ++r) out[r] = x[r * stride];
+  for (; k < depth; ++k, out += kWidth) {
+    for (int r = 0; r < kRows; ++r) out[r] = x[r * stride + k];
   }
 }
 
@@ -55,11 +65,15 @@ HWY_INLINE void pack_four_rows(const float* x, std::int64_t stride, std::int64_t
 template <int kWidth>
 HWY_INLINE void pack_columns(const float* x, std::int64_t stride, std::int64_t rows,
                              std::int64_t depth, float* out) {
-  constexpr int kStep = kWidth % kLanes == 0 ? kLanes : kWidth % 4 == 0 ? 4 : 2;
+  constexpr int kStep = kWidth % kLanes == 0 ? kLanes : kWidth % 8 == 0 ? 8 : 2;
+  constexpr int kAhead = 12;  // the stride defeats the hardware's prefetching
   const hn::CappedTag<float, kStep> d;
   if (rows == kWidth) {
     for (std::int64_t k = 0; k < depth; ++k, x += stride, out += kWidth) {
-      for (int r = 0; r < kWidth; r += kStep) hn::StoreU(hn::LoadU(d, x + r), d, out + r);
+      for (int r = 0; r < kWidth; r += kStep) {
+        hwy::Prefetch(x + kAhead * stride + r);
+        hn::StoreU(hn::LoadU(d, x + r), d, out + r);
+      }
     }
     return;
   }
@@ -78,8 +92,12 @@ HWY_INLINE void pack_panel(const float* x, std::int64_t row_stride, std::int64_t
     return;
   }
   std::int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) {
-    pack_four_rows<kWidth>(x + r * row_stride, row_stride, depth, out + r);
+  for (; r + 8 <= rows; r += 8) {
+    pack_rows<8, kWidth>(x + r * row_stride, row_stride, depth, out + r);
+  }
+  if (r + 4 <= rows) {
+    pack_rows<4, kWidth>(x + r * row_stride, row_stride, depth, out + r);
+    r += 4;
   }
   for (; r < rows; ++r) {
     for (std::int64_t k = 0; k < depth; ++k) out[k * kWidth + r] = x[r * row_stride + k];
