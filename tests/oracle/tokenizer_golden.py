@@ -4,7 +4,7 @@
 
 texts.hex: difficult texts, a line each, bytes in hexadecimal (some of them ill-formed UTF-8).
 NAME/tokenizer.json: small tokenizers of every style, trained here; NAME.ids: a line of ids for each text.
-gpt2.ids, qwen3.ids, gpt2_digits.ids: the same for the real vocabularies. splits.json: pieces of pre-tokenizers.
+gpt2.ids, qwen3.ids: the same for the real vocabularies. splits.json: pieces of pre-tokenizers.
 """
 
 import json
@@ -240,8 +240,6 @@ def write_real(data, texts):
         if found != expected:
             print("tokenizers and tiktoken differ:", text, expected, found)
     write_ids("gpt2", ids)
-    gpt2.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level()])
-    write_ids("gpt2_digits", encode_all(gpt2, texts))
     write_ids("qwen3", encode_all(Tokenizer.from_file(str(data / "tokenizers/qwen3/tokenizer.json")), texts))
 
 
