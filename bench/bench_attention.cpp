@@ -1,6 +1,7 @@
 // Speed of the CPU attention kernels by pattern, length, head size and threads, beside the
 // machine's peak of fused multiply-adds measured between the calls. Work counts visible pairs only:
-// 4 D floating-point operations a pair forward, 10 D backward.
+// 4 D floating-point operations a pair forward, 10 D backward. Times are the best, shares the
+// median over calls.
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "attention/counts.h"
 #include "bench/probe.h"
 #include "cpu/attention.h"
+#include "cpu/memory.h"
 #include "hwy/targets.h"
 
 namespace flywheel::bench {
@@ -29,22 +31,26 @@ struct Setting {
 };
 
 struct Timing {
-  double forward = 0;  // seconds
-  double backward = 0;
+  PairedTiming forward{};
+  PairedTiming backward{};
+
+  double seconds() const { return forward.best_seconds + backward.best_seconds; }
 };
 
-// A head-major [T, H, D] tensor with its memory.
+// A head-major [T, H, D] tensor with its memory, in huge pages as the backend's.
 struct Heads {
-  std::vector<float> memory;
+  cpu::Memory memory;
   TensorView view;
 
   Heads(const Setting& setting, std::uint32_t which)
-      : memory(static_cast<std::size_t>(setting.length * setting.heads() * setting.head_size)),
+      : memory(setting.length * setting.heads() * setting.head_size * size_of(DType::F32),
+               "benchmark"),
         view(TensorView::heads_first(memory.data(), DType::F32, setting.length, setting.heads(),
                                      setting.head_size)) {
     const RandomSequence random(1, RandomStream::kInitialization, which);
-    for (std::size_t i = 0; i < memory.size(); ++i) {
-      memory[i] = static_cast<float>(random.uniform(i) * 2 - 1);
+    const auto elements = static_cast<std::size_t>(memory.bytes() / size_of(DType::F32));
+    for (std::size_t i = 0; i < elements; ++i) {
+      view.f32()[i] = static_cast<float>(random.uniform(i) * 2 - 1);
     }
   }
 };
@@ -63,41 +69,43 @@ class AttentionBench {
     std::vector<float> lse(static_cast<std::size_t>(tokens * setting.heads()));
     const TensorView lse_view(lse.data(), DType::F32, Shape{setting.heads(), tokens});
     const float scale = 0.125F;
-    const auto sample = [&] { probe.sample_peak(); };
+    const double mean_keys = mean_visible_keys(plan);
+    const double pairs =
+        mean_keys * static_cast<double>(setting.length * setting.heads() * setting.head_size);
+    const auto sample = [&] { return probe.sample_peak(); };
     Timing timing;
-    timing.forward = best_seconds(
+    timing.forward = paired_timing(
         [&] {
           cpu::attention_forward({out.view, lse_view, q.view, k.view, v.view, &plan, scale}, pool,
                                  workspace_);
         },
-        sample, budget_);
-    timing.backward = best_seconds(
+        4e-9 * pairs, sample, budget_);
+    timing.backward = paired_timing(
         [&] {
           cpu::attention_backward({dq.view, dk.view, dv.view, dout.view, out.view, lse_view, q.view,
                                    k.view, v.view, &plan, scale},
                                   pool, workspace_);
         },
-        sample, budget_);
-    report(setting, timing, mean_visible_keys(plan), probe.peak_gflops());
+        10e-9 * pairs, sample, budget_);
+    report(setting, timing, mean_keys, pairs);
   }
 
  private:
-  void report(const Setting& setting, const Timing& timing, double mean_keys, double peak) {
+  void report(const Setting& setting, const Timing& timing, double mean_keys, double pairs) {
     const std::string pattern(name_of_enum(setting.pattern.kind));
-    const double pairs =
-        mean_keys * static_cast<double>(setting.length * setting.heads() * setting.head_size);
-    const double forward = 4 * pairs / timing.forward * 1e-9;
-    const double backward = 10 * pairs / timing.backward * 1e-9;
+    const double forward = 4e-9 * pairs / timing.forward.best_seconds;
+    const double backward = 10e-9 * pairs / timing.backward.best_seconds;
     const auto per_head = static_cast<double>(setting.heads());
     Timing& full = full_[{setting.length, setting.head_size, setting.threads}];
     if (setting.pattern.kind == AttentionKind::Full) full = timing;
-    const auto speedup = [](double reference, double seconds) { return reference / seconds; };
-    const double both = speedup(full.forward + full.backward, timing.forward + timing.backward);
+    const double speedup_forward = full.forward.best_seconds / timing.forward.best_seconds;
+    const double speedup_both = full.seconds() / timing.seconds();
     fmt::print(
         "{:5} {:6} {:4} {:2}  {:9.3f} {:8.1f} {:5.2f}  {:9.3f} {:8.1f} {:5.2f}  {:6.1f} {:6.1f}\n",
         pattern, setting.length, setting.head_size, setting.threads,
-        timing.forward * 1e3 / per_head, forward, forward / peak, timing.backward * 1e3 / per_head,
-        backward, backward / peak, speedup(full.forward, timing.forward), both);
+        timing.forward.best_seconds * 1e3 / per_head, forward, timing.forward.share,
+        timing.backward.best_seconds * 1e3 / per_head, backward, timing.backward.share,
+        speedup_forward, speedup_both);
     std::fflush(stdout);
     results_.push_back({{"pattern", pattern},
                         {"length", setting.length},
@@ -105,15 +113,14 @@ class AttentionBench {
                         {"threads", setting.threads},
                         {"heads", setting.heads()},
                         {"mean_visible_keys", mean_keys},
-                        {"forward_ms", timing.forward * 1e3},
-                        {"backward_ms", timing.backward * 1e3},
+                        {"forward_ms", timing.forward.best_seconds * 1e3},
+                        {"backward_ms", timing.backward.best_seconds * 1e3},
                         {"forward_gflops", forward},
                         {"backward_gflops", backward},
-                        {"peak_gflops", peak},
-                        {"forward_share_of_peak", forward / peak},
-                        {"backward_share_of_peak", backward / peak},
-                        {"speedup_forward", speedup(full.forward, timing.forward)},
-                        {"speedup_both", both}});
+                        {"forward_share_of_peak", timing.forward.share},
+                        {"backward_share_of_peak", timing.backward.share},
+                        {"speedup_forward", speedup_forward},
+                        {"speedup_both", speedup_both}});
   }
 
   double budget_;

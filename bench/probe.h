@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "core/thread_pool.h"
 
@@ -43,22 +45,30 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Best time of one call of f, after a warm-up call: at least 5 calls and `budget` seconds;
-// `between` runs before each (for probes or a peer).
-template <class F, class Between>
-double best_seconds(const F& f, const Between& between, double budget = 0.2) {
+struct PairedTiming {
+  double best_seconds;  // of one call
+  double share;         // median over the calls of their rate over the samples beside them
+};
+
+// Calls f at least 5 times and for `budget` seconds, after a warm-up call. `amount` is the work of
+// a call in the unit of `sample`, which is taken before and after each: a disturbed machine slows
+// both.
+template <class F, class Sample>
+PairedTiming paired_timing(const F& f, double amount, const Sample& sample, double budget) {
   f();
+  std::vector<double> shares;
   double best = 1e30;
-  double spent = 0;
-  for (int call = 0; call < 5 || (spent < budget && call < 200); ++call) {
-    between();
+  for (double spent = 0; shares.size() < 5 || (spent < budget && shares.size() < 200);) {
+    const double before = sample();
     const Stopwatch watch;
     f();
     const double seconds = watch.seconds();
+    shares.push_back(amount / seconds / ((before + sample()) / 2));
     spent += seconds;
-    best = seconds < best ? seconds : best;
+    best = std::min(best, seconds);
   }
-  return best;
+  std::nth_element(shares.begin(), shares.begin() + shares.size() / 2, shares.end());
+  return {best, shares[shares.size() / 2]};
 }
 
 }  // namespace flywheel::bench
