@@ -31,8 +31,10 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// OpenBLAS's threads go on spinning for 2^26 cycles after a call and would slow the next sample.
-constexpr std::chrono::milliseconds kPeerThreadsSpin(40);
+// Threads of a pool go on spinning after a call, OpenBLAS's for 2^26 cycles, and would take a core
+// from those of the next.
+constexpr std::chrono::milliseconds kPoolSpins(1);
+constexpr std::chrono::milliseconds kPeerSpins(40);
 
 struct Work {
   double amount;    // 1e9 floating-point operations or bytes
@@ -70,8 +72,11 @@ class Bench {
     double best = 1e30;
     for (double spent = 0; shares.size() < 5 || (spent < budget_ && shares.size() < 200);) {
       const double before = sample(work.is_compute);
+      rest(kPoolSpins);
       const double seconds = time(op);
+      rest(kPoolSpins);
       const double after = sample(work.is_compute);
+      rest(kPoolSpins);
       best = std::min(best, seconds);
       spent += seconds;
       shares.push_back(work.amount / seconds / ((before + after) / 2));
@@ -79,7 +84,7 @@ class Bench {
       const double peer_seconds = time(peer);
       against_peer.push_back(peer_seconds / seconds);
       spent += peer_seconds;
-      if (pool_.size() > 1) std::this_thread::sleep_for(kPeerThreadsSpin);
+      rest(kPeerSpins);
     }
     nlohmann::json row{{"op", name},
                        {"milliseconds", best * 1e3},
@@ -100,6 +105,9 @@ class Bench {
 
  private:
   double sample(bool compute) { return compute ? probe_.sample_peak() : probe_.sample_triad(); }
+  void rest(std::chrono::milliseconds spins) const {
+    if (pool_.size() > 1) std::this_thread::sleep_for(spins);
+  }
   static double time(const std::function<void()>& f) {
     const Stopwatch watch;
     f();
