@@ -6,7 +6,6 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "core/error.h"
@@ -88,10 +87,12 @@ class Corpus {
     return std::exchange(grown_, {});
   }
 
-  // Joins the pair in all its words, leftmost first.
+  // Joins the pair in all its words, leftmost first; it is gone then.
   void join(PairEntry& pair, std::int32_t result) {
+    const Pair key = pair.first;
     const std::vector<std::uint32_t> places = std::exchange(pair.second.words, {});
-    for (const std::uint32_t word : places) join_in_word(pair.first, result, word);
+    for (const std::uint32_t word : places) join_in_word(key, result, word);
+    pairs_.erase(key);
   }
 
  private:
@@ -171,9 +172,7 @@ class Learner {
     while (tokens_.size() < vocab_size && !queue_.empty()) {
       const Candidate top = queue_.top();
       queue_.pop();
-      const Corpus::PairState& state = top.entry->second;
-      if (state.words.empty()) continue;  // joined by way of another candidate
-      if (top.count != state.count) {
+      if (top.count != top.entry->second.count) {
         queue(*top.entry);
         continue;
       }
@@ -185,15 +184,7 @@ class Learner {
     }
   }
 
-  LearnedBpe take() {
-    std::vector<BpeMerge> merges;
-    std::unordered_set<Pair> seen;
-    for (auto merge = merges_.rbegin(); merge != merges_.rend(); ++merge) {
-      if (seen.insert(make_pair_of(merge->left, merge->right)).second) merges.push_back(*merge);
-    }
-    std::reverse(merges.begin(), merges.end());
-    return {tokens_.take(), std::move(merges)};
-  }
+  LearnedBpe take() { return {tokens_.take(), std::move(merges_)}; }
 
  private:
   void queue_grown() {

@@ -50,7 +50,7 @@ class RecountingTrainer {
   }
 
   Merges run(std::size_t vocab_size) {
-    std::vector<Pair> merged;
+    Merges merges;
     while (tokens_.size() < vocab_size) {
       std::map<Pair, std::int64_t> pairs = count();
       const auto best =
@@ -58,13 +58,9 @@ class RecountingTrainer {
             return a.second < b.second;  // of equals, the first: the smallest pair
           });
       if (best == pairs.end()) break;
-      const auto [pair, count] = *best;
-      merged.erase(std::remove(merged.begin(), merged.end(), pair), merged.end());
-      merged.push_back(pair);
-      carried_[pair] = count - join(pair);
+      join(best->first);
+      merges.push_back(text(best->first.first) + " " + text(best->first.second));
     }
-    Merges merges;
-    for (const auto& [left, right] : merged) merges.push_back(text(left) + " " + text(right));
     return merges;
   }
 
@@ -86,36 +82,24 @@ class RecountingTrainer {
         pairs[{words_[w][i - 1], words_[w][i]}] += counts_[w];
       }
     }
-    for (auto& [pair, count] : pairs) {
-      const auto carried = carried_.find(pair);
-      if (carried != carried_.end()) count += carried->second;
-    }
     return pairs;
   }
 
-  // Of a run of equal tokens, every second pair goes; returns how often the pair was counted that
-  // lies between two joined ones.
-  std::int64_t join(Pair pair) {
+  void join(Pair pair) {
     const std::int32_t result = id_of(text(pair.first) + text(pair.second));
-    std::int64_t overlaps = 0;
-    for (std::size_t w = 0; w < words_.size(); ++w) {
-      std::vector<std::int32_t>& symbols = words_[w];
+    for (std::vector<std::int32_t>& symbols : words_) {
       for (std::size_t i = 0; i + 1 < symbols.size(); ++i) {
         if (Pair(symbols[i], symbols[i + 1]) != pair) continue;
         symbols[i] = result;
         symbols.erase(symbols.begin() + std::ptrdiff_t(i) + 1);
-        const bool overlap = i + 1 < symbols.size() && Pair(pair.second, symbols[i + 1]) == pair;
-        if (overlap) overlaps += counts_[w];
       }
     }
-    return overlaps;
   }
 
   std::vector<std::string> tokens_;
   std::map<std::string, std::int32_t> ids_;
   std::vector<std::vector<std::int32_t>> words_;
   std::vector<std::int64_t> counts_;
-  std::map<Pair, std::int64_t> carried_;  // of joined pairs, what their counts go on from
 };
 
 std::vector<WordCount> random_words(std::uint64_t seed) {
