@@ -1,22 +1,22 @@
 // tokenize: turns text files into token files for training and validation.
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cxxopts.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.h"
 #include "data/tokenize_job.h"
 #include "data/tokenize_report.h"
 #include "tools/program.h"
+#include "tools/progress_line.h"
+#include "tools/train_tokenizer.h"
 
 namespace {
 
 using namespace flywheel;
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -27,32 +27,9 @@ Examples:
   One text file whose documents are parted by a line, without validation:
     tokenize --tokenizer tokenizer.json --document-separator '<|endoftext|>' \
       --validation-fraction 0 --output data/stories stories.txt
+  A tokenizer of your own, trained on your text (tokenize train --help):
+    tokenize train --vocab-size 32768 --output mine/tokenizer.json my_texts
 )";
-
-// On standard error: one line rewritten on a terminal, else a line every ten seconds.
-class ProgressLine {
- public:
-  ~ProgressLine() { clear(); }
-  void show(const TokenizeProgress& progress) {
-    const auto now = Clock::now();
-    if (now - shown_ < (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10)))
-      return;
-    shown_ = now;
-    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", progress_text(progress, seconds()),
-               terminal_ ? "\033[K" : "\n");
-  }
-
-  void clear() const {
-    if (terminal_) fmt::print(stderr, "\r\033[K");
-  }
-
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-
- private:
-  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point shown_ = start_;
-};
 
 cxxopts::Options make_options() {
   const TokenizeConfig defaults;
@@ -106,6 +83,7 @@ TokenizeConfig read_config(const cxxopts::ParseResult& args) {
 }
 
 int run(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "train") return train_tokenizer(argc - 1, argv + 1);
   cxxopts::Options options = make_options();
   const auto args = options.parse(argc, argv);
   if (args.count("help") != 0) {
@@ -115,7 +93,9 @@ int run(int argc, char** argv) {
   const TokenizeConfig config = read_config(args);
   const auto tokenizer = Tokenizer::load(args["tokenizer"].as<std::string>());
   ProgressLine line;
-  const auto report = [&](const TokenizeProgress& progress) { line.show(progress); };
+  const auto report = [&](const TokenizeProgress& progress) {
+    line.show([&] { return progress_text(progress, line.seconds()); });
+  };
   const TokenizeSummary summary = tokenize_files(*tokenizer, config, report);
   line.clear();
 

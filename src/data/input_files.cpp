@@ -55,6 +55,16 @@ std::vector<fs::path> list_text_files(const std::vector<std::string>& arguments)
   return files;
 }
 
+std::uint64_t total_size(const std::vector<fs::path>& files) {
+  std::uint64_t total = 0;
+  for (const fs::path& file : files) {
+    std::error_code ignored;  // a pipe has no size
+    const std::uint64_t size = fs::file_size(file, ignored);
+    if (!ignored) total += size;
+  }
+  return total;
+}
+
 bool is_jsonl(const fs::path& path) {
   return path.extension() == ".jsonl" || path.extension() == ".ndjson";
 }

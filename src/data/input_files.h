@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@ namespace flywheel {
 // the ending .txt, .text, .md, .jsonl or .ndjson are taken. Error Data where an argument yields
 // nothing.
 std::vector<std::filesystem::path> list_text_files(const std::vector<std::string>& arguments);
+
+// Bytes of all files; those without a size, as pipes, count nothing.
+std::uint64_t total_size(const std::vector<std::filesystem::path>& files);
 
 bool is_jsonl(const std::filesystem::path& path);  // by its ending
 

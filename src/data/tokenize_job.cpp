@@ -136,16 +136,6 @@ void prepare_output(const TokenizeConfig& config) {
   }
 }
 
-std::uint64_t total_size(const std::vector<fs::path>& files) {
-  std::uint64_t total = 0;
-  for (const fs::path& file : files) {
-    std::error_code ignored;  // a pipe has no size
-    const std::uint64_t size = fs::file_size(file, ignored);
-    if (!ignored) total += size;
-  }
-  return total;
-}
-
 }  // namespace
 
 TokenizeSummary tokenize_files(const Tokenizer& tokenizer, const TokenizeConfig& config,
