@@ -38,7 +38,6 @@ bool begins_like_shard(std::string_view start) {
 
 std::string first_bytes(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), ErrorKind::Config, "{}: cannot be read", path.string());
   std::string start(16, '\0');
   file.read(start.data(), static_cast<std::streamsize>(start.size()));
   start.resize(static_cast<std::size_t>(file.gcount()));
@@ -111,7 +110,8 @@ Inspection inspect_file(const fs::path& path, const InspectOptions& options) {
 
 std::vector<fs::path> known_files_in(const fs::path& folder) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
     const std::string extension = entry.path().extension().string();
     if (extension == ".bin" || extension == ".safetensors") files.push_back(entry.path());
   }
@@ -144,8 +144,7 @@ std::vector<Inspection> inspect(const std::string& path, const InspectOptions& o
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return inspect_folder(path, options);
   if (path == "byte") return {inspect_tokenizer(path, options)};
-  require(is_file(path), ErrorKind::Config, "{}: no such file or folder; known are {}", path,
-          kKnownKinds);
+  require(is_file(path), ErrorKind::Config, "{}: no such file or folder", path);
   Inspection inspection = inspect_file(path, options);
   check_against_checkpoint(path, inspection);
   return {std::move(inspection)};

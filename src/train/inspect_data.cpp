@@ -65,23 +65,20 @@ void describe_header(const ShardInfo& info, Inspection& out) {
           info.format == "llm.c" ? "by convention" : "");
 }
 
-void describe_content(const ShardReader& shard, Inspection& out) {
-  const ShardInfo& info = shard.info();
-  const TokenScan scan = scan_tokens(shard);
-  const bool listed = info.format == "flywheel";
-  const std::int64_t documents = listed ? info.documents : scan.boundaries;
-  out.add("documents", documents, listed ? "that begin here" : "counted by the end-of-document id");
-  if (documents > 0) {
-    out.add("mean_document_tokens",
-            static_cast<double>(info.tokens) / static_cast<double>(documents));
-  }
-  out.add("largest_token", std::int64_t{scan.largest});
+void describe_documents(std::int64_t documents, std::int64_t tokens, const char* note,
+                        Inspection& out) {
+  out.add("documents", documents, note);
+  if (documents == 0) return;
+  out.add("mean_document_tokens", static_cast<double>(tokens) / static_cast<double>(documents));
 }
 
-void compare_with_tokenizer(const ShardInfo& info, const Tokenizer& tokenizer, Inspection& out) {
+void compare_with_tokenizer(const ShardInfo& info, const TokenScan& scan,
+                            const Tokenizer& tokenizer, Inspection& out) {
   if (info.tokenizer_fingerprint == 0) {
     out.add("tokenizer_matches", "unknown", "the file does not say which tokenizer made it");
-    return;
+    return require(scan.largest < tokenizer.vocab_size(), ErrorKind::Data,
+                   "{}: holds token {}, but the ids of --tokenizer end at {}", out.path,
+                   scan.largest, tokenizer.vocab_size() - 1);
   }
   const bool matches = info.tokenizer_fingerprint == tokenizer.fingerprint();
   out.add("tokenizer_matches", matches);
@@ -148,14 +145,23 @@ Inspection inspect_shard(const fs::path& path, const InspectOptions& options) {
     const ShardReader shard(path);
     const ShardInfo& info = shard.info();
     describe_header(info, out);
-    out.guard([&] { describe_content(shard, out); });
+    if (info.format == "flywheel") {
+      describe_documents(info.documents, info.tokens, "that begin here", out);
+    }
+    TokenScan scan;
+    out.guard([&] {
+      scan = scan_tokens(shard);
+      out.add("largest_token", std::int64_t{scan.largest});
+      if (info.format == "flywheel") return;
+      describe_documents(scan.boundaries, info.tokens, "end-of-document ids", out);
+    });
     out.guard([&] {
       if (info.format != "flywheel") return out.add("checksum", "none", "the format has none");
       shard.verify_checksum();
       out.add("checksum", checksum_text(info.checksum), "XXH3, verified");
     });
     if (options.tokenizer) {
-      out.guard([&] { compare_with_tokenizer(info, *options.tokenizer, out); });
+      out.guard([&] { compare_with_tokenizer(info, scan, *options.tokenizer, out); });
     }
     out.guard([&] { show_start(shard, options, out); });
   });

@@ -71,7 +71,7 @@ void add_file(InspectedTable& table, const std::string& name, std::int64_t bytes
   table.rows.push_back({name, bytes, human_bytes(bytes), verdict});
 }
 
-// Every file that state.json lists, each with its own verdict.
+// Every file that a readable state.json lists, each with its own verdict, and state.json itself.
 void check_files(const fs::path& folder, const CheckpointState& state, Inspection& out) {
   InspectedTable table = file_table();
   for (const CheckpointFile& file : state.files) {
@@ -79,6 +79,8 @@ void check_files(const fs::path& folder, const CheckpointState& state, Inspectio
     out.guard([&] { verify_checkpoint_file(folder, file); });
     add_file(table, file.name, file.bytes, out.faults.size() == faults ? "verified" : "damaged");
   }
+  add_file(table, kStateFile, static_cast<std::int64_t>(fs::file_size(folder / kStateFile)),
+           "verified");
   out.tables.push_back(std::move(table));
 }
 

@@ -16,7 +16,9 @@ std::string text_of(const InspectedValue& value) {
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "yes" : "no";
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
   if (const auto* number = std::get_if<double>(&value)) return fmt::format("{:.6g}", *number);
-  return std::get<std::string>(value);
+  const auto& text = std::get<std::string>(value);
+  const bool edge = text.starts_with(' ') || text.ends_with(' ');
+  return edge ? "'" + text + "'" : text;
 }
 
 Json json_of(const InspectedValue& value) {

@@ -65,6 +65,7 @@ TEST_CASE("a damaged token is found, and the header still described") {
   const Inspection worse = inspect_one(path);
   REQUIRE(worse.faults.size() == 2);
   require_contains(worse.faults[0], "the vocabulary ends at 300");
+  CHECK(fact(worse, "documents") == InspectedValue(Integer{2}));
 }
 
 TEST_CASE("a token file that cannot be opened has a fault") {
@@ -80,7 +81,7 @@ TEST_CASE("token files of llm.c are described by their content") {
   const test::TemporaryFolder folder;
   const fs::path path = folder.path() / "fineweb.bin";
   test::write_foreign_shard<std::uint16_t>(path, 20240520, 1, {50256, 3, 4, 50256, 5, 6});
-  const Inspection seen = inspect_one(path, {.tokenizer = Tokenizer::load("byte").get()});
+  const Inspection seen = inspect_one(path);
   CHECK(seen.whole());
   CHECK(fact(seen, "format") == InspectedValue("llm.c"));
   CHECK(fact(seen, "version") == InspectedValue(Integer{1}));
@@ -88,7 +89,12 @@ TEST_CASE("token files of llm.c are described by their content") {
   CHECK(fact(seen, "mean_document_tokens") == InspectedValue(3.0));
   CHECK(fact(seen, "largest_token") == InspectedValue(Integer{50256}));
   CHECK(fact(seen, "checksum") == InspectedValue("none"));
-  CHECK(fact(seen, "tokenizer_matches") == InspectedValue("unknown"));
+
+  const auto byte = Tokenizer::load("byte");
+  const Inspection compared = inspect_one(path, {.tokenizer = byte.get()});
+  CHECK(fact(compared, "tokenizer_matches") == InspectedValue("unknown"));
+  CHECK(joined_faults(compared) ==
+        path.string() + ": holds token 50256, but the ids of --tokenizer end at 256\n");
 
   const fs::path wide = folder.path() / "llama.bin";
   test::write_foreign_shard<std::uint32_t>(wide, 20240801, 7, {128000, 100000});
@@ -189,12 +195,19 @@ TEST_CASE("what is of no known kind is refused with the kinds that are") {
   const test::TemporaryFolder folder;
   const fs::path path = folder.path() / "notes.txt";
   write_file_atomically(path, "hello");
-  for (const fs::path& unknown : {path, folder.path(), folder.path() / "absent.bin"}) {
+  for (const fs::path& unknown : {path, folder.path()}) {
     const std::string error = error_of([&] { inspect(unknown.string(), {}); });
     INFO(error);
     CHECK(test::contains(error, "config: " + unknown.string()));
     CHECK(test::contains(error, "token files (.bin), safetensors files, tokenizers"));
   }
+  const std::string absent = (folder.path() / "absent.bin").string();
+  CHECK(error_of([&] { inspect(absent, {}); }) == "config: " + absent + ": no such file or folder");
+}
+
+TEST_CASE("spaces at the ends of a value can be seen") {
+  const Inspection seen = inspect_one(test::golden("tokenizers/gpt2_style"), {.text = " the"});
+  require_contains(to_text(seen), "  ' the'  262\n");
 }
 
 TEST_CASE("text on one line can be told from what it escapes") {
