@@ -20,7 +20,7 @@ struct InspectOptions {
 // What lies at `path`: a token file, a safetensors file, a tokenizer, a run's or a model's config,
 // a checkpoint, a run's folder; "byte" is the byte tokenizer. A folder of token files or
 // safetensors files gives one inspection each. What cannot be read is a fault of the inspection;
-// Error Config only where nothing is there or its kind is not known. Files are read in pieces.
+// Error Config only where nothing is there or its kind is not known. Token files are mapped.
 std::vector<Inspection> inspect(const std::string& path, const InspectOptions& options);
 
 // The kinds one by one.
