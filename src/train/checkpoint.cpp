@@ -90,6 +90,20 @@ std::vector<CheckpointFile> flush_files(const fs::path& folder) {
 
 }  // namespace
 
+void verify_checkpoint_file(const fs::path& folder, const CheckpointFile& file) {
+  const fs::path path = folder / file.name;
+  require(fs::path(file.name).filename() == file.name, ErrorKind::Data,
+          "{}: names a file outside of it, '{}'", folder.string(), file.name);
+  std::error_code error;
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
+  require(!error, ErrorKind::Data, "{}: missing ({})", path.string(), error.message());
+  require(bytes == file.bytes, ErrorKind::Data, "{}: has {} bytes, expected {}", path.string(),
+          bytes, file.bytes);
+  const std::string sum = checksum_text(checksum_of_file(path));
+  require(sum == file.checksum, ErrorKind::Data, "{}: damaged (checksum {}, expected {})",
+          path.string(), sum, file.checksum);
+}
+
 CheckpointStore::CheckpointStore(fs::path run_folder, const CheckpointConfig& config)
     : folder_(std::move(run_folder)), config_(config) {}
 
@@ -182,19 +196,7 @@ CheckpointState CheckpointStore::verify(std::int64_t step) const {
   CheckpointState state = read_state(folder / kStateFile);
   require(state.step == step, ErrorKind::Data, "{}: holds the state of step {}", folder.string(),
           state.step);
-  for (const CheckpointFile& file : state.files) {
-    const fs::path path = folder / file.name;
-    require(fs::path(file.name).filename() == file.name, ErrorKind::Data,
-            "{}: names a file outside of it, '{}'", folder.string(), file.name);
-    std::error_code error;
-    const auto bytes = static_cast<std::int64_t>(fs::file_size(path, error));
-    require(!error, ErrorKind::Data, "{}: missing ({})", path.string(), error.message());
-    require(bytes == file.bytes, ErrorKind::Data, "{}: has {} bytes, expected {}", path.string(),
-            bytes, file.bytes);
-    const std::string sum = checksum_text(checksum_of_file(path));
-    require(sum == file.checksum, ErrorKind::Data, "{}: damaged (checksum {}, expected {})",
-            path.string(), sum, file.checksum);
-  }
+  for (const CheckpointFile& file : state.files) verify_checkpoint_file(folder, file);
   return state;
 }
 

@@ -11,6 +11,10 @@
 
 namespace flywheel {
 
+// Reads a file of the checkpoint in `folder` and compares it with what was written. Error Data
+// names it and what is wrong.
+void verify_checkpoint_file(const std::filesystem::path& folder, const CheckpointFile& file);
+
 // The checkpoints of a run: folders step_XXXXXXXX, each whole or absent, and the links `latest` and
 // `best`.
 //

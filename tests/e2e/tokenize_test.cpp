@@ -252,3 +252,41 @@ TEST_CASE("help shows examples", "[e2e]") {
   REQUIRE(result.says("Examples:"));
   REQUIRE(result.says("--document-separator"));
 }
+
+TEST_CASE("a tokenizer is trained and used, commas in names and all", "[e2e]") {
+  const Setup setup;
+  setup.write("a,b.txt", "low lower lowest");
+  const std::string file = setup.out + "/tokenizer.json";
+  const Result trained =
+      run("train --vocab-size 300 --special-token '<|endoftext|>' " +
+          std::string("--special-token '<,>' --output ") + file + " " + setup.in + "/a,b.txt");
+  INFO(trained.output);
+  REQUIRE(trained.exit_code == 0);
+  REQUIRE(trained.says("Stopped before 300 tokens"));
+  const auto tokenizer = Tokenizer::load(file);
+  Tokens ids;
+  tokenizer->encode(" lower<,>", ids);
+  REQUIRE(ids.size() == 2);
+  REQUIRE(ids.back() == 1);
+
+  const Result used = run("--validation-fraction 0 --tokenizer " + file + " --output " + setup.out +
+                          " " + setup.in);
+  INFO(used.output);
+  REQUIRE(used.exit_code == 0);
+  REQUIRE(ShardReader(setup.out + "/train_000000.bin").info().end_of_document == 0);
+}
+
+TEST_CASE("training names what is missing", "[e2e]") {
+  const Setup setup;
+  const std::string file = setup.out + "/tokenizer.json";
+  for (const auto& [arguments, message] : std::map<std::string, std::string>{
+           {"--output " + file + " x.txt", "--vocab-size is missing"},
+           {"--vocab-size 300 x.txt", "--output is missing"},
+           {"--vocab-size 300 --output " + file, "no input"},
+           {"--vocab-size 200 --output " + file + " x.txt", "vocabulary of 200 tokens"}}) {
+    const Result result = run("train " + arguments);
+    CAPTURE(result.output);
+    REQUIRE(result.exit_code == exit_code(ErrorKind::Config));
+    REQUIRE(result.says(message));
+  }
+}
