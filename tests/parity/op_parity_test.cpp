@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backend/ops.h"
 #include "cpu/cpu_backend.h"
 #include "parity/op_case.h"
 #include "support/catch.h"
@@ -56,6 +57,26 @@ TEST_CASE("every op gives the same bits at any number of threads", "[parity]") {
       const Outputs expected = run_on(*one, op_case);
       REQUIRE(same_bits(expected, run_on(*two, op_case)));
       REQUIRE(same_bits(expected, run_on(*three, op_case)));
+    }
+  });
+}
+
+TEST_CASE("fill past the caches fills all and nothing more", "[parity]") {
+  for_each_target([&](const char* target) {
+    const auto backend = make_cpu_backend(1);
+    constexpr std::int64_t kFloats = (std::int64_t{1} << 18) + 64;
+    const auto memory = backend->allocate(kFloats * size_of(DType::F32), "test");
+    const TensorView all(memory->data(), DType::F32, Shape{kFloats});
+    for (const std::int64_t begin : {0, 1, 16}) {
+      const std::int64_t count = kFloats - begin - 13;
+      ops::fill(*backend, {.x = all, .value = 1});
+      const TensorView part(memory->data() + begin * size_of(DType::F32), DType::F32, Shape{count});
+      ops::fill(*backend, {.x = part, .value = 2});
+      for (std::int64_t i = 0; i < kFloats; ++i) {
+        const bool inside = i >= begin && i < begin + count;
+        CAPTURE(target, begin, i);
+        if (all.f32()[i] != (inside ? 2 : 1)) FAIL("a wrong element");
+      }
     }
   });
 }
