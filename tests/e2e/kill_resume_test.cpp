@@ -35,6 +35,7 @@ TEST_CASE("a run killed at any moment ends in the same bits") {
 
   const RandomSequence random(20240607, RandomStream::kSampling);
   const int kills = wanted_kills();
+  std::uint64_t starts = 0;
   int killed = 0;
   int during_saves = 0;
   for (int round = 0; killed < kills; ++round) {
@@ -42,7 +43,8 @@ TEST_CASE("a run killed at any moment ends in the same bits") {
     while (true) {
       auto process = program.start(arguments);
       if (killed < kills) {
-        const double share = random.uniform(static_cast<std::uint64_t>(killed));
+        // A new moment for each start: one that a run has passed may be too late for all others.
+        const double share = random.uniform(starts++);
         std::this_thread::sleep_for(std::chrono::duration<double>(0.5 * share * whole_seconds));
         if (process.is_running()) {
           process.send(SIGKILL);
