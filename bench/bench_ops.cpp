@@ -26,11 +26,6 @@
 namespace flywheel::bench {
 namespace {
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 // Threads of a pool go on spinning after a call, OpenBLAS's for 2^26 cycles, and would take a core
 // from those of the next.
 constexpr std::chrono::milliseconds kPoolSpins(1);
@@ -65,38 +60,30 @@ class Bench {
 
   void measure(const std::string& name, Work work, const std::function<void()>& op,
                const std::function<void()>& peer = {}) {
-    op();
-    if (peer) peer();
-    std::vector<double> shares;
-    std::vector<double> against_peer;
-    double best = 1e30;
-    for (double spent = 0; shares.size() < 5 || (spent < budget_ && shares.size() < 200);) {
-      const double before = sample(work.is_compute);
-      rest(kPoolSpins);
-      const double seconds = time(op);
-      rest(kPoolSpins);
-      const double after = sample(work.is_compute);
-      rest(kPoolSpins);
-      best = std::min(best, seconds);
-      spent += seconds;
-      shares.push_back(work.amount / seconds / ((before + after) / 2));
-      if (!peer) continue;
-      const double peer_seconds = time(peer);
-      against_peer.push_back(peer_seconds / seconds);
-      spent += peer_seconds;
-      rest(kPeerSpins);
-    }
-    nlohmann::json row{{"op", name},
-                       {"milliseconds", best * 1e3},
-                       {"unit", work.is_compute ? "GFLOP/s" : "GB/s"},
-                       {"rate", work.amount / best},
-                       {"share", median(shares)}};
-    std::string line =
-        fmt::format("{:<44} {:>9.3f} ms {:>8.1f} {:<8} {:>5.2f}", name, best * 1e3,
-                    work.amount / best, work.is_compute ? "GFLOP/s" : "GB/s", median(shares));
+    std::function<double()> timed_peer;
     if (peer) {
-      row["over_openblas"] = median(against_peer);
-      line += fmt::format("  {:>5.2f} x OpenBLAS", median(against_peer));
+      timed_peer = [&] {
+        const Stopwatch watch;
+        peer();
+        const double seconds = watch.seconds();
+        rest(kPeerSpins);
+        return seconds;
+      };
+    }
+    const PairedTiming timing = paired_timing(
+        op, work.amount, [&] { return sample(work.is_compute); }, budget_, timed_peer);
+    const double rate = work.amount / timing.best_seconds;
+    const char* const unit = work.is_compute ? "GFLOP/s" : "GB/s";
+    nlohmann::json row{{"op", name},
+                       {"milliseconds", timing.best_seconds * 1e3},
+                       {"unit", unit},
+                       {"rate", rate},
+                       {"share", timing.share}};
+    std::string line = fmt::format("{:<44} {:>9.3f} ms {:>8.1f} {:<8} {:>5.2f}", name,
+                                   timing.best_seconds * 1e3, rate, unit, timing.share);
+    if (peer) {
+      row["over_openblas"] = timing.over_peer;
+      line += fmt::format("  {:>5.2f} x OpenBLAS", timing.over_peer);
     }
     fmt::print("{}\n", line);
     std::fflush(stdout);
@@ -104,14 +91,15 @@ class Bench {
   }
 
  private:
-  double sample(bool compute) { return compute ? probe_.sample_peak() : probe_.sample_triad(); }
+  // With the pools of op and probe at rest before and after.
+  double sample(bool compute) {
+    rest(kPoolSpins);
+    const double rate = compute ? probe_.sample_peak() : probe_.sample_triad();
+    rest(kPoolSpins);
+    return rate;
+  }
   void rest(std::chrono::milliseconds spins) const {
     if (pool_.size() > 1) std::this_thread::sleep_for(spins);
-  }
-  static double time(const std::function<void()>& f) {
-    const Stopwatch watch;
-    f();
-    return watch.seconds();
   }
 
   std::unique_ptr<Backend> backend_;

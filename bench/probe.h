@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -45,18 +46,28 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+inline double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 struct PairedTiming {
-  double best_seconds;  // of one call
-  double share;         // median over the calls of their rate over the samples beside them
+  double best_seconds;   // of one call
+  double share;          // median over the calls of their rate over the samples beside them
+  double over_peer = 0;  // median over the calls of the peer's time over theirs; 0: no peer
 };
 
 // Calls f at least 5 times and for `budget` seconds, after a warm-up call. `amount` is the work of
 // a call in the unit of `sample`, which is taken before and after each: a disturbed machine slows
-// both.
+// both. `peer` runs after each and returns its seconds.
 template <class F, class Sample>
-PairedTiming paired_timing(const F& f, double amount, const Sample& sample, double budget) {
+PairedTiming paired_timing(const F& f, double amount, const Sample& sample, double budget,
+                           const std::function<double()>& peer = {}) {
   f();
+  if (peer) peer();
   std::vector<double> shares;
+  std::vector<double> against_peer;
   double best = 1e30;
   for (double spent = 0; shares.size() < 5 || (spent < budget && shares.size() < 200);) {
     const double before = sample();
@@ -66,9 +77,12 @@ PairedTiming paired_timing(const F& f, double amount, const Sample& sample, doub
     shares.push_back(amount / seconds / ((before + sample()) / 2));
     spent += seconds;
     best = std::min(best, seconds);
+    if (!peer) continue;
+    const double peer_seconds = peer();
+    against_peer.push_back(peer_seconds / seconds);
+    spent += peer_seconds;
   }
-  std::nth_element(shares.begin(), shares.begin() + shares.size() / 2, shares.end());
-  return {best, shares[shares.size() / 2]};
+  return {best, median(shares), peer ? median(against_peer) : 0};
 }
 
 }  // namespace flywheel::bench

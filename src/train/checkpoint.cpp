@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kStateFile = "state.json";
 constexpr const char* kPrefix = "step_";
 constexpr std::size_t kStepDigits = 8;
 

@@ -25,6 +25,9 @@ struct CheckpointFile {
   }
 };
 
+// The file of a checkpoint that holds its CheckpointState.
+constexpr const char* kStateFile = "state.json";
+
 // state.json: where a run stands. Everything else of a step follows from the config.
 struct CheckpointState {
   std::int64_t format = 1;

@@ -65,7 +65,7 @@ bool has_any(std::span<const std::string> keys, std::initializer_list<std::strin
 Inspection inspect_json(const fs::path& path, const InspectOptions& options) {
   const std::string name = path.filename().string();
   if (name == "encoder.json") return inspect_tokenizer(path.parent_path().string(), options);
-  if (name == "state.json") return inspect_checkpoint(path.parent_path());
+  if (name == kStateFile) return inspect_checkpoint(path.parent_path());
   const auto keys = keys_of(path);
   if (name == "tokenizer.json" || has_any(keys, {"added_tokens", "pre_tokenizer", "decoder"})) {
     return inspect_tokenizer(path.string(), options);
@@ -77,9 +77,9 @@ Inspection inspect_json(const fs::path& path, const InspectOptions& options) {
 // A file that lies in a checkpoint is held against the checksum that state.json has of it.
 void check_against_checkpoint(const fs::path& path, Inspection& inspection) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (!is_file(folder / "state.json") || path.filename() == "state.json") return;
+  if (!is_file(folder / kStateFile) || path.filename() == kStateFile) return;
   try {
-    const CheckpointState state = read_state(folder / "state.json");
+    const CheckpointState state = read_state(folder / kStateFile);
     const auto file = std::find_if(state.files.begin(), state.files.end(), [&](const auto& known) {
       return known.name == path.filename().string();
     });
@@ -121,7 +121,7 @@ std::vector<fs::path> known_files_in(const fs::path& folder) {
 
 std::vector<Inspection> inspect_folder(const fs::path& folder, const InspectOptions& options) {
   const std::string name = fs::canonical(folder).filename().string();
-  if (is_file(folder / "state.json") || name.starts_with("step_")) {
+  if (is_file(folder / kStateFile) || name.starts_with("step_")) {
     return {inspect_checkpoint(folder)};
   }
   if (!CheckpointStore(folder, {}).steps().empty()) return {inspect_run(folder)};

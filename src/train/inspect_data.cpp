@@ -19,10 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kChunk = std::int64_t{1} << 18;  // tokens
 
-std::string with_thousands(std::int64_t count) {
-  return human_count(static_cast<double>(count));
-}
-
 // "llm.c", 1: the version that goes with the file's size of tokens.
 std::int64_t version_of(const ShardInfo& info) {
   if (info.format == "flywheel") return shard_format::kVersion;
@@ -55,7 +51,7 @@ void describe_header(const ShardInfo& info, Inspection& out) {
   out.add("format", info.format,
           info.format == "llm.c" ? "modded-nanogpt writes the same" : "ours");
   out.add("version", version_of(info));
-  out.add("tokens", info.tokens, with_thousands(info.tokens));
+  out.add("tokens", info.tokens, human_count(static_cast<double>(info.tokens)));
   out.add("bytes_a_token", std::int64_t{info.token_bytes});
   if (info.vocab_size > 0) out.add("vocab_size", info.vocab_size);
   if (info.tokenizer_fingerprint != 0) {
@@ -183,7 +179,7 @@ Inspection inspect_safetensors(const fs::path& path) {
                               fmt::format("[{}]", fmt::join(entry.shape, ", ")), size});
     }
     out.add("tensor_count", static_cast<std::int64_t>(reader.entries().size()));
-    out.add("elements", elements, with_thousands(elements));
+    out.add("elements", elements, human_count(static_cast<double>(elements)));
     out.add("bytes", bytes, human_bytes(bytes));
     InspectedTable metadata{"metadata", {"key", "value"}, {}, 2};
     for (const auto& [key, value] : reader.metadata()) {

@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kStateFile = "state.json";
-
 std::string pattern_of(const LayerPatternConfig& layer) {
   return layer.window ? fmt::format("{}({})", layer.pattern, *layer.window) : layer.pattern;
 }
