@@ -54,8 +54,7 @@ TokenRequest RequestEncoder::cut_to_fit(TokenRequest request) const {
   require(scored <= options_.max_length, ErrorKind::Data,
           "the continuation has {} tokens; the model reads {} at once", scored,
           options_.max_length);
-  request.cut =
-      std::max<std::int64_t>(0, std::ssize(request.tokens) - (options_.max_length + 1));
+  request.cut = std::max<std::int64_t>(0, std::ssize(request.tokens) - (options_.max_length + 1));
   request.tokens.erase(request.tokens.begin(), request.tokens.begin() + request.cut);
   request.first_scored -= request.cut;
   return request;
@@ -80,8 +79,8 @@ std::vector<TokenRequest> RequestEncoder::encode_rolling(std::string_view text,
     const std::int64_t most = windows.empty() ? options_.max_length : stride;
     const std::int64_t end = std::min(count, begin + most);
     const std::int64_t first = std::max<std::int64_t>(0, end - 1 - options_.max_length);
-    windows.push_back({.tokens = {tokens.begin() + first, tokens.begin() + end},
-                       .first_scored = begin - first});
+    windows.push_back(
+        {.tokens = {tokens.begin() + first, tokens.begin() + end}, .first_scored = begin - first});
     begin = end;
   }
   return windows;

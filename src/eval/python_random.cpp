@@ -30,8 +30,7 @@ PythonRandom::PythonRandom(std::uint32_t seed) : state_{} {
   }
   for (std::size_t k = 1; k < kWords; ++k) {
     const std::uint32_t before = state_[i - 1];
-    state_[i] =
-        (state_[i] ^ (before ^ before >> 30) * 1566083941U) - static_cast<std::uint32_t>(i);
+    state_[i] = (state_[i] ^ (before ^ before >> 30) * 1566083941U) - static_cast<std::uint32_t>(i);
     advance();
   }
   state_[0] = 0x80000000U;

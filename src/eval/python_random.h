@@ -12,9 +12,9 @@ class PythonRandom {
  public:
   explicit PythonRandom(std::uint32_t seed);
 
-  std::uint32_t word();                     // 32 random bits
-  double uniform();                         // random(): [0, 1), 53 bits
-  std::int64_t below(std::int64_t bound);   // randrange(bound), 0 < bound < 2^31
+  std::uint32_t word();                    // 32 random bits
+  double uniform();                        // random(): [0, 1), 53 bits
+  std::int64_t below(std::int64_t bound);  // randrange(bound), 0 < bound < 2^31
   // sample(range(population), count): distinct numbers; count <= population < 2^31.
   std::vector<std::int64_t> sample(std::int64_t population, std::int64_t count);
 

@@ -22,12 +22,13 @@ struct TitleCase {
   std::string_view title;
 };
 constexpr TitleCase kLongTitles[] = {
-    {0x00DF, "Ss"},       {0x0149, "\u02BCN"},  {0x01F0, "J\u030C"},    {0x0587, "\u0535\u0582"},
-    {0x1E96, "H\u0331"},  {0x1E97, "T\u0308"},  {0x1E98, "W\u030A"},    {0x1E99, "Y\u030A"},
-    {0x1E9A, "A\u02BE"},  {0xFB00, "Ff"},       {0xFB01, "Fi"},         {0xFB02, "Fl"},
-    {0xFB03, "Ffi"},      {0xFB04, "Ffl"},      {0xFB05, "St"},         {0xFB06, "St"},
-    {0xFB13, "\u0544\u0576"}, {0xFB14, "\u0544\u0565"}, {0xFB15, "\u0544\u056B"},
-    {0xFB16, "\u054E\u0576"}, {0xFB17, "\u0544\u056D"}};
+    {0x00DF, "Ss"},           {0x0149, "\u02BCN"},      {0x01F0, "J\u030C"},
+    {0x0587, "\u0535\u0582"}, {0x1E96, "H\u0331"},      {0x1E97, "T\u0308"},
+    {0x1E98, "W\u030A"},      {0x1E99, "Y\u030A"},      {0x1E9A, "A\u02BE"},
+    {0xFB00, "Ff"},           {0xFB01, "Fi"},           {0xFB02, "Fl"},
+    {0xFB03, "Ffi"},          {0xFB04, "Ffl"},          {0xFB05, "St"},
+    {0xFB06, "St"},           {0xFB13, "\u0544\u0576"}, {0xFB14, "\u0544\u0565"},
+    {0xFB15, "\u0544\u056B"}, {0xFB16, "\u054E\u0576"}, {0xFB17, "\u0544\u056D"}};
 
 void append_title(std::string& out, char32_t c) {
   const auto* const found = std::find_if(std::begin(kLongTitles), std::end(kLongTitles),

@@ -126,9 +126,9 @@ std::vector<std::vector<TokenScore>> Scorer::score(std::span<const TokenRequest>
             limits_.max_tokens);
     if (is_new) all += length;
   });
-  ScoringPass pass(
-      model_,
-      {.seed = seed_, .stream = RandomStream::kEvaluationPermutation, .draw = draw}, results);
+  ScoringPass pass(model_,
+                   {.seed = seed_, .stream = RandomStream::kEvaluationPermutation, .draw = draw},
+                   results);
   std::int64_t done = 0;
   const auto run = [&] {
     done += pass.run();
