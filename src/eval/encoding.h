@@ -34,6 +34,7 @@ class RequestEncoder {
   std::vector<TokenRequest> encode_rolling(std::string_view text, std::int64_t stride) const;
 
   const EncodingOptions& options() const { return options_; }
+  const Tokenizer& tokenizer() const { return tokenizer_; }
 
  private:
   TokenRequest encode_alone(std::string_view continuation) const;

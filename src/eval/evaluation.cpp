@@ -8,6 +8,7 @@
 #include "core/file_io.h"
 #include "core/sha256.h"
 #include "eval/prompts.h"
+#include "eval/recall.h"
 #include "eval/statistics.h"
 
 namespace flywheel {
@@ -94,6 +95,31 @@ void add_draw(MetricResult& result, const MetricValue& value) {
   }
 }
 
+// "acc_017_to_024" for gaps of that many words, "acc" for all.
+void add_recall_draw(TaskResult& task, const RecallResult& recall) {
+  std::size_t place = 0;
+  const auto add = [&](const std::string& name, const MetricValue& value) {
+    if (place == task.metrics.size()) task.metrics.push_back({.name = name});
+    add_draw(task.metrics[place++], value);
+  };
+  const auto accuracy = [](const RecallBucket& bucket) {
+    const double p = bucket.accuracy();
+    MetricValue value{p, {}};
+    if (bucket.spots > 1) value.error = std::sqrt(p * (1 - p) / double(bucket.spots - 1));
+    return value;
+  };
+  add("token_perplexity", {std::exp(recall.loss), {}});
+  add("acc", accuracy(recall.all));
+  std::int64_t first = 1;
+  for (const RecallBucket& bucket : recall.by_gap) {
+    const bool last = &bucket == &recall.by_gap.back();
+    const std::string range = last ? fmt::format("acc_{:03}_and_more", first)
+                                   : fmt::format("acc_{:03}_to_{:03}", first, bucket.max_gap);
+    if (bucket.spots > 0) add(range, accuracy(bucket));
+    first = bucket.max_gap + 1;
+  }
+}
+
 GroupResult combine(const TaskGroup& group, const std::vector<const TaskResult*>& members) {
   GroupResult result{.group = group};
   std::vector<std::int64_t> sizes;
@@ -169,9 +195,37 @@ std::vector<std::vector<TokenRequest>> encode_task(const TaskResult& task,
   return encoded;
 }
 
+void evaluate_recall_task(TaskResult& task, Transformer& model, Scorer& scorer,
+                          const Tokenizer& tokenizer, const EvaluationOptions& options,
+                          const EvaluationProgress& progress) {
+  std::vector<RecallText> texts = read_recall_file(task.file);
+  texts.resize(task.documents.size());
+  std::vector<TokenizedRecall> tokenized;
+  std::vector<TokenRequest> requests;
+  for (const RecallText& text : texts) {
+    tokenized.push_back(tokenize_recall(text, tokenizer));
+    requests.push_back(tokenized.back().request);
+    task.scored_tokens += std::ssize(requests.back().tokens) - 1;
+  }
+  task.mean_visible_keys = mean_visible_keys(model.config(), requests);
+  for (std::int64_t draw = 0; draw < options.draws; ++draw) {
+    const auto scores = scorer.score(requests, static_cast<std::uint32_t>(draw), progress);
+    add_recall_draw(task, count_recall(texts, tokenized, scores));
+    if (draw > 0) continue;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      task.documents[i].score = {.requests = {total(scores[i])}, .tokens = std::ssize(scores[i])};
+    }
+  }
+  for (const MetricResult& metric : task.metrics) task.task.metrics.push_back(metric.name);
+}
+
 void evaluate_task(TaskResult& task, Transformer& model, Scorer& scorer,
                    const RequestEncoder& encoder, const EvaluationOptions& options,
                    const EvaluationProgress& progress) {
+  if (task.task.kind == TaskKind::Recall) {
+    evaluate_recall_task(task, model, scorer, encoder.tokenizer(), options, progress);
+    return;
+  }
   const std::int64_t window = encoder.options().max_length;
   const bool own_stride = task.task.name == "perplexity" && options.stride > 0;
   const FlatRequests flat =

@@ -69,7 +69,7 @@ std::vector<std::vector<TextRequest>> make_prompts(const Task& task, std::span<c
   Examples examples(task, pool, shots);
   for (const Item& item : items) {
     std::vector<TextRequest>& requests = prompts.emplace_back();
-    if (task.kind == TaskKind::Rolling) {
+    if (task.kind == TaskKind::Rolling || task.kind == TaskKind::Recall) {
       requests.push_back({item.choices.at(0), ""});
       continue;
     }

@@ -136,7 +136,7 @@ std::string quoted(double value) {
 
 Json sample_json(const TaskResult& task, std::size_t index) {
   const EvaluatedDocument& document = task.documents[index];
-  const bool rolling = task.task.kind == TaskKind::Rolling;
+  const bool rolling = task.task.kind == TaskKind::Rolling || task.task.kind == TaskKind::Recall;
   Json arguments = Json::object();
   Json responses = Json::array();
   Json filtered = Json::array();
@@ -165,6 +165,7 @@ Json sample_json(const TaskResult& task, std::size_t index) {
             {"doc_hash", hashes.document},
             {"prompt_hash", hashes.prompt},
             {"target_hash", hashes.target}};
+  if (task.task.kind == TaskKind::Recall) return json;
   for (const std::string& metric : task.task.metrics) {
     const DocumentMetric value = document_metric(metric, document.item, document.score);
     json[metric] = rolling ? Json{value.value, value.weight} : Json(value.value);

@@ -24,4 +24,21 @@ Task perplexity_task() {
           }};
 }
 
+// The demo's texts: a document is a line of its file (eval/recall.h).
+Task recall_task() {
+  return {.name = "recall",
+          .alias = "recall",
+          .version = "1.0",
+          .kind = TaskKind::Recall,
+          .evaluated = {},
+          .examples = {},
+          .read = [](const std::filesystem::path& path) {
+            return read_json_items(path, [](const Json& document) {
+              return Item{.document = dump(document),
+                          .queries = {},
+                          .choices = {text_of(document, "text")}};
+            });
+          }};
+}
+
 }  // namespace flywheel
