@@ -31,7 +31,7 @@ std::vector<bool> chosen_layers(std::string_view text, std::int64_t layers) {
     for (std::size_t i = text == "odd" ? 1 : 0; i < chosen.size(); i += 2) chosen[i] = true;
     return chosen;
   }
-  while (!text.empty()) {
+  do {
     const std::string_view part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), part.size() + 1));
     const std::size_t dash = part.find('-');
@@ -39,7 +39,7 @@ std::vector<bool> chosen_layers(std::string_view text, std::int64_t layers) {
     const std::int64_t last =
         dash == std::string_view::npos ? first : layer_number(part.substr(dash + 1), layers);
     for (std::int64_t i = first; i <= last; ++i) chosen[static_cast<std::size_t>(i)] = true;
-  }
+  } while (!text.empty());
   return chosen;
 }
 
