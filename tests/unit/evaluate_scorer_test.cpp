@@ -99,6 +99,7 @@ Bits score(const ModelConfig& config, std::span<const TokenRequest> requests, in
 ModelConfig uniform_model() {
   ModelConfig config = tiny_model();
   config.vocab_size = 1024;
+  config.max_positions = 64;
   return config;
 }
 
@@ -169,7 +170,7 @@ TEST_CASE("a uniform model's scores are numbers of tokens", "[evaluate]") {
     backend->upload(parameter.value, zeros.data());
   }
   const auto tokenizer = Tokenizer::load(golden("evaluate/model").string());
-  const RequestEncoder encoder(*tokenizer, {.prefix_token = 0, .max_length = 32});
+  const RequestEncoder encoder(*tokenizer, {.prefix_token = 0, .max_length = 64});
   Scorer scorer(model, limits, 0);
   const auto result_of = [&](const char* name) {
     const EvaluationOptions options{.data = golden("evaluate/data"), .bootstrap_iterations = 0};
