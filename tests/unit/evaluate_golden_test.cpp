@@ -149,6 +149,28 @@ TEST_CASE("examples before a question are the harness's", "[evaluate]") {
   check_small(read_golden("small.json").at("two_shot"), 2);
 }
 
+// Counts that published scores of the whole set imply.
+TEST_CASE("WikiText has its pages, words and bytes", "[evaluate]") {
+  const auto file = real_data("wikitext2/wiki.test.raw");
+  if (!file) {
+    WARN("skipped: no real data");
+    return;
+  }
+  const std::vector<Item> pages = TaskRegistry().select("wikitext").at(0).read(*file);
+  REQUIRE(pages.size() == 62);
+  std::int64_t words = 0;
+  std::int64_t bytes = 0;
+  std::int64_t detokenized = 0;
+  for (const Item& page : pages) {
+    words += page.words;
+    bytes += page.bytes;
+    detokenized += std::ssize(page.choices[0]);
+  }
+  CHECK(words == 241'335);
+  CHECK(bytes == 1'290'527);
+  CHECK(detokenized == 1'240'466);
+}
+
 TEST_CASE("50 real documents of every task agree with the harness", "[evaluate]") {
   const auto data = real_data("wikitext2/wiki.test.raw");
   if (!data) {
