@@ -61,7 +61,8 @@ int run(int argc, char** argv) {
           "--model and --texts are needed; see recall --help");
   const auto texts = read_recall_file(args["texts"].as<std::string>());
   const auto folder = checkpoint_folder(args["model"].as<std::string>());
-  const ModelConfig config = read_model_config(folder);
+  ModelConfig config = read_model_config(folder);
+  config.attention.per_sequence = false;  // as evaluate does
   const auto tokenizer = load_tokenizer(folder, config);
 
   const TransformerLimits limits{.max_tokens = std::max<std::int64_t>(config.max_positions, 4096),
@@ -70,8 +71,8 @@ int run(int argc, char** argv) {
   const auto backend = make_cpu_backend(args["threads"].as<int>());
   Transformer model(config, *backend, limits);
   load_weights(model, *backend, folder);
-  const RecallResult result =
-      evaluate_recall(model, *tokenizer, texts, limits, args["seed"].as<std::uint64_t>());
+  Scorer scorer(model, limits, args["seed"].as<std::uint64_t>());
+  const RecallResult result = evaluate_recall(scorer, *tokenizer, texts);
   const std::int64_t mean_length = result.tokens / result.texts;
   print_result(result, Transformer::cost(config, mean_length).mean_visible_keys);
   return 0;
