@@ -12,6 +12,7 @@
 // foreach_target.h goes first.
 #include "cpu/simd_loops-inl.h"
 #include "cpu/simd_math-inl.h"
+#include "hwy/cache_control.h"
 
 // Keys fall into blocks, each with a softmax of its own for all query heads that share the keys; a
 // second step weighs the blocks' results ("Flash-Decoding", Dao et al. 2023). Blocks depend on the
@@ -21,7 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 
 constexpr std::int64_t kBlockKeys = 256;
-constexpr std::int64_t kMostBlocks = 256;  // of a sequence; longer ones have larger blocks
+constexpr std::int64_t kAheadFloats = 1024;  // of prefetching
+constexpr std::int64_t kMostBlocks = 256;    // of a sequence; longer ones have larger blocks
 
 // What one block of keys gives for one query head: highest score, sum of weights, weighted values.
 struct Partial {
@@ -73,6 +75,7 @@ HWY_INLINE void score_keys(const float* q, const float* keys, std::int64_t count
       const auto x = lanes.load(q + i);
       HWY_UNROLL(4)
       for (int c = 0; c < kTogether; ++c) {
+        hwy::Prefetch(key + c * size + i + kAheadFloats);
         sums[c] = hn::MulAdd(x, lanes.load(key + c * size + i), sums[c]);
       }
     });
@@ -120,6 +123,8 @@ HWY_INLINE void mix_values(const float* weights, const float* values, std::int64
     const float* value = values + i;
     for (std::int64_t j = 0; j < count; ++j, value += size) {
       const auto w = hn::Set(d, weights[j]);
+      hwy::Prefetch(value + kAheadFloats);
+      hwy::Prefetch(value + kAheadFloats + 2 * lanes);
       s0 = hn::MulAdd(w, hn::LoadU(d, value), s0);
       s1 = hn::MulAdd(w, hn::LoadU(d, value + lanes), s1);
       s2 = hn::MulAdd(w, hn::LoadU(d, value + 2 * lanes), s2);
