@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/checksum.h"
 #include "core/error.h"
 #include "model/sequence_packer.h"
 
@@ -14,6 +15,7 @@ struct Live {
   std::int32_t slot = 0;
   std::vector<std::int32_t> history;  // prompt and continuation
   std::int64_t prompt_tokens = 0;
+  std::uint32_t key = 0;  // of the prompt, in the random stream
 
   std::int64_t generated() const { return std::ssize(history) - prompt_tokens; }
 };
@@ -74,7 +76,8 @@ class Generation {
       if (packer_.tokens() > 0 && packer_.tokens() + length > limits_.max_tokens) break;
       no_targets_.resize(prompt.size(), -1);
       packer_.add(prompt, std::span(no_targets_).first(prompt.size()));
-      live_.push_back({next_++, free_slots_.back(), prompt, length});
+      const auto key = static_cast<std::uint32_t>(checksum(std::as_bytes(std::span(prompt))));
+      live_.push_back({next_++, free_slots_.back(), prompt, length, key});
       free_slots_.pop_back();
     }
     const PermutationDraw draw{.seed = options_.sampling.seed,
@@ -121,8 +124,9 @@ class Generation {
   // False: the continuation has ended.
   bool take_token(Live& live, std::span<const float> logits) {
     if (live.generated() == options_.tokens) return finish(live, FinishReason::Tokens);
-    const SampleDraw draw{requests_[live.request].sample,
-                          static_cast<std::uint64_t>(live.generated())};
+    const SampleDraw draw{.prompt = live.key,
+                          .sample = requests_[live.request].sample,
+                          .index = static_cast<std::uint64_t>(live.generated())};
     const std::int32_t token = sample_token(logits, live.history, options_.sampling, draw);
     const auto& stops = options_.stop_tokens;
     if (std::find(stops.begin(), stops.end(), token) != stops.end()) {

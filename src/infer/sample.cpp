@@ -111,7 +111,7 @@ std::int32_t sample_token(std::span<const float> logits, std::span<const std::in
   const std::vector<Candidate> candidates = sample_candidates(logits, history, options);
   double total = 0;
   for (const Candidate& c : candidates) total += c.weight;
-  const RandomSequence draws(options.seed, RandomStream::kSampling, draw.sample);
+  const RandomSequence draws(options.seed, RandomStream::kSampling, draw.prompt, draw.sample);
   double rest = draws.uniform(draw.index) * total;
   for (const Candidate& c : candidates) {
     rest -= c.weight;

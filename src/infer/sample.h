@@ -23,6 +23,7 @@ void check_sample_options(const SampleOptions& options);
 
 // Which random number a draw takes, beside the seed.
 struct SampleDraw {
+  std::uint32_t prompt = 0;  // differs between prompts, so that they do not share their luck
   std::uint32_t sample = 0;  // of several continuations of a prompt
   std::uint64_t index = 0;   // of the token in its continuation
 };

@@ -17,7 +17,8 @@ constexpr std::array<float, 5> kLogits = {0.5F, 2.0F, -1.0F, 2.0F, 1.0F};
 
 std::map<std::int32_t, int> draw_many(const SampleOptions& options, std::uint64_t draws) {
   std::map<std::int32_t, int> counts;
-  for (std::uint64_t i = 0; i < draws; ++i) ++counts[sample_token(kLogits, {}, options, {0, i})];
+  for (std::uint64_t i = 0; i < draws; ++i)
+    ++counts[sample_token(kLogits, {}, options, {.index = i})];
   return counts;
 }
 
@@ -131,16 +132,21 @@ TEST_CASE("frequencies follow softmax of logits over temperature") {
   }
 }
 
-TEST_CASE("a draw is a pure function of seed, sample and index") {
+TEST_CASE("a draw is a pure function of seed, prompt, sample and index") {
   const SampleOptions options{.temperature = 1, .seed = 9};
-  CHECK(sample_token(kLogits, {}, options, {2, 7}) == sample_token(kLogits, {}, options, {2, 7}));
+  CHECK(sample_token(kLogits, {}, options, {3, 2, 7}) ==
+        sample_token(kLogits, {}, options, {3, 2, 7}));
   CHECK(draw_many(options, 100) != draw_many({.temperature = 1, .seed = 10}, 100));
-  int different = 0;
-  for (std::uint64_t i = 0; i < 50; ++i) {
-    different +=
-        sample_token(kLogits, {}, options, {0, i}) != sample_token(kLogits, {}, options, {1, i});
-  }
-  CHECK(different > 10);
+  const auto differ = [&](const SampleDraw& other) {
+    int count = 0;
+    for (std::uint64_t i = 0; i < 50; ++i) {
+      count += sample_token(kLogits, {}, options, {0, 0, i}) !=
+               sample_token(kLogits, {}, options, {other.prompt, other.sample, i});
+    }
+    return count;
+  };
+  CHECK(differ({.prompt = 1}) > 10);
+  CHECK(differ({.sample = 1}) > 10);
 }
 
 TEST_CASE("options out of range and broken logits are refused") {
