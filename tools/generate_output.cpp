@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "data/utf8.h"
+#include "infer/continue_texts.h"
 
 namespace flywheel {
 namespace {
@@ -61,7 +62,8 @@ GenerateOutput::GenerateOutput(const Tokenizer& tokenizer, std::vector<std::stri
     for (std::int64_t sample = 0; sample < samples; ++sample) {
       request.sample = static_cast<std::uint32_t>(sample);
       requests_.push_back(request);
-      texts_.push_back({.prompt = p, .stream = TextStream(stop_strings)});
+      texts_.push_back(
+          {.prompt = p, .last = request.prompt.back(), .stream = TextStream(stop_strings)});
     }
   }
   streams_ = !json_ && texts_.size() == 1;
@@ -81,7 +83,9 @@ void GenerateOutput::begin() {
 bool GenerateOutput::add(std::size_t request, std::int32_t token) {
   Text& text = texts_[request];
   ++tokens_;
-  const std::string more = text.stream.add(tokenizer_.decode(std::span(&token, 1)));
+  const std::string more =
+      text.stream.add(decode_after(tokenizer_, text.last, std::span(&token, 1)));
+  text.last = token;
   text.text += more;
   if (streams_) {
     print(more);

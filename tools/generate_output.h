@@ -33,6 +33,7 @@ class GenerateOutput {
  private:
   struct Text {
     std::size_t prompt = 0;
+    std::int32_t last = 0;  // token
     TextStream stream;
     std::string text;
     std::string json;

@@ -4,6 +4,13 @@
 
 namespace flywheel {
 
+std::string decode_after(const Tokenizer& tokenizer, std::int32_t previous,
+                         std::span<const std::int32_t> tokens) {
+  std::vector<std::int32_t> all{previous};
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  return tokenizer.decode(all).substr(tokenizer.decode(std::span(&previous, 1)).size());
+}
+
 std::vector<std::string> continue_texts(Transformer& model, const TransformerLimits& limits,
                                         const Tokenizer& tokenizer,
                                         std::span<const std::string> texts,
@@ -16,9 +23,11 @@ std::vector<std::string> continue_texts(Transformer& model, const TransformerLim
     if (end >= 0) request.prompt.push_back(end);
     tokenizer.encode(text, request.prompt);
   }
+  const auto continuations = generate(model, limits, requests, options);
   std::vector<std::string> results;
-  for (const Continuation& continuation : generate(model, limits, requests, options)) {
-    results.push_back(replace_invalid_utf8(tokenizer.decode(continuation.tokens)));
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    results.push_back(replace_invalid_utf8(
+        decode_after(tokenizer, requests[i].prompt.back(), continuations[i].tokens)));
   }
   return results;
 }
