@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "infer/continue_texts.h"
 #include "tools/program.h"
 #include "train/console.h"
 #include "train/run.h"
@@ -57,6 +58,14 @@ std::string resume_command(const char* program, const std::vector<std::string>& 
   return command + " --resume";
 }
 
+std::vector<std::string> continue_prompts(Transformer& model, const TransformerLimits& limits,
+                                          const Tokenizer& tokenizer, const SamplesConfig& samples,
+                                          std::uint64_t seed) {
+  const GenerateOptions options{.sampling = {.temperature = samples.temperature, .seed = seed},
+                                .tokens = samples.tokens};
+  return continue_texts(model, limits, tokenizer, samples.prompts, options);
+}
+
 int run(int argc, char** argv) {
   cxxopts::Options options = make_options();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -89,7 +98,8 @@ int run(int argc, char** argv) {
   if (flags.count("dry-run") > 0) {
     preview_run(config, console);
   } else {
-    run_training(config, {resume, overwrite, resume_command(program, arguments)}, console);
+    run_training(config, {resume, overwrite, resume_command(program, arguments), continue_prompts},
+                 console);
   }
   return 0;
 }

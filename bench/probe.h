@@ -22,18 +22,25 @@ class MachineProbe {
   double sample_peak();
   // a = b + s c over 192 MiB, three streams counted. Returns this sample's GB/s.
   double sample_triad();
+  // Reads 192 MiB once and does nothing else. Returns this sample's GB/s.
+  double sample_read();
 
   double peak_gflops() const { return peak_gflops_; }
   double triad_gb_per_second() const { return triad_gb_per_second_; }
+  double read_gb_per_second() const { return read_gb_per_second_; }
 
  private:
+  static constexpr std::int64_t kElements = std::int64_t{16} << 20;  // of each of three streams
+  float* memory();
+
   ThreadPool& pool_;
   struct Free {
     void operator()(float* memory) const { std::free(memory); }
   };
-  std::unique_ptr<float[], Free> triad_memory_;
+  std::unique_ptr<float[], Free> memory_;
   double peak_gflops_ = 0;
   double triad_gb_per_second_ = 0;
+  double read_gb_per_second_ = 0;
 };
 
 class Stopwatch {

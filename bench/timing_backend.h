@@ -44,6 +44,8 @@ class TimingBackend : public Backend {
   FLYWHEEL_TIMED(split_heads_backward, SplitHeadsBackward)
   FLYWHEEL_TIMED(attention_forward, AttentionForward)
   FLYWHEEL_TIMED(attention_backward, AttentionBackward)
+  FLYWHEEL_TIMED(kv_cache_write, KvCacheWrite)
+  FLYWHEEL_TIMED(attention_decode, AttentionDecode)
   FLYWHEEL_TIMED(gate_mix_forward, GateMixForward)
   FLYWHEEL_TIMED(gate_mix_backward, GateMixBackward)
   FLYWHEEL_TIMED(swiglu_forward, SwigluForward)

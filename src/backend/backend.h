@@ -53,6 +53,8 @@ class Backend {
   virtual void split_heads_backward(const SplitHeadsBackward&) = 0;
   virtual void attention_forward(const AttentionForward&) = 0;
   virtual void attention_backward(const AttentionBackward&) = 0;
+  virtual void kv_cache_write(const KvCacheWrite&) = 0;
+  virtual void attention_decode(const AttentionDecode&) = 0;
   virtual void gate_mix_forward(const GateMixForward&) = 0;
   virtual void gate_mix_backward(const GateMixBackward&) = 0;
   virtual void swiglu_forward(const SwigluForward&) = 0;

@@ -165,6 +165,31 @@ struct AttentionBackward {
   bool accumulate = false;  // dq, dk, dv += instead of =
 };
 
+// Keeps the keys and values of new tokens for later ones: k_cache[slots[t], :, positions[t]] =
+// k[t], v likewise. A cache has room for C sequences of up to L positions; a slot is a sequence's
+// place.
+struct KvCacheWrite {
+  TensorView k_cache;    // [C, Hkv, L, D]
+  TensorView v_cache;    // [C, Hkv, L, D]
+  TensorView k;          // [T, Hkv, D], any strides
+  TensorView v;          // [T, Hkv, D], any strides
+  TensorView slots;      // [T] i32, each below C
+  TensorView positions;  // [T] i32, each below L
+};
+
+// Softmax attention of one new token a sequence over cached keys: row t reads slot slots[t] at
+// positions[t] (its own) and before. Query head h reads key head h / (H / Hkv).
+struct AttentionDecode {
+  TensorView out;           // [T, H, D], any strides
+  TensorView q;             // [T, H, D], any strides
+  TensorView k_cache;       // [C, Hkv, L, D]
+  TensorView v_cache;       // [C, Hkv, L, D]
+  TensorView slots;         // [T] i32, each below C
+  TensorView positions;     // [T] i32, each below L
+  std::int64_t window = 0;  // only so many of the latest keys; 0 = all
+  float scale = 0;          // of the scores, 1/sqrt(D)
+};
+
 // out = sigmoid(a_logits) * a + sigmoid(b_logits) * b, one gate a head or a channel (attention.md
 // 4).
 struct GateMixForward {

@@ -207,6 +207,34 @@ void attention_backward(Backend& backend, const AttentionBackward& args) {
   backend.attention_backward(args);
 }
 
+void kv_cache_write(Backend& backend, const KvCacheWrite& args) {
+  ArgumentCheck op("kv_cache_write", backend);
+  const auto [T, Hkv, D] = op.dims<3>("k", args.k);
+  const auto [C, heads, L, size] = op.dims<4>("k_cache", args.k_cache);
+  op.out("k_cache", args.k_cache, {C, Hkv, L, D});
+  op.out("v_cache", args.v_cache, {C, Hkv, L, D});
+  op.strided_in("k", args.k, {T, Hkv, D});
+  op.strided_in("v", args.v, {T, Hkv, D});
+  op.in("slots", args.slots, {T}, DType::I32);
+  op.in("positions", args.positions, {T}, DType::I32);
+  backend.kv_cache_write(args);
+}
+
+void attention_decode(Backend& backend, const AttentionDecode& args) {
+  ArgumentCheck op("attention_decode", backend);
+  const auto [T, H, D] = op.dims<3>("q", args.q);
+  const auto [C, Hkv, L, size] = op.dims<4>("k_cache", args.k_cache);
+  op.that(Hkv > 0 && H % Hkv == 0, "the heads of q are not a multiple of the heads of k_cache");
+  op.that(args.window >= 0, "window is negative");
+  op.strided_out("out", args.out, {T, H, D});
+  op.strided_in("q", args.q, {T, H, D});
+  op.in("k_cache", args.k_cache, {C, Hkv, L, D});
+  op.in("v_cache", args.v_cache, {C, Hkv, L, D});
+  op.in("slots", args.slots, {T}, DType::I32);
+  op.in("positions", args.positions, {T}, DType::I32);
+  backend.attention_decode(args);
+}
+
 namespace {
 
 // The extents of gate_logits: one gate a head or one a channel.

@@ -19,6 +19,8 @@ void split_heads_forward(Backend& backend, const SplitHeadsForward& args);
 void split_heads_backward(Backend& backend, const SplitHeadsBackward& args);
 void attention_forward(Backend& backend, const AttentionForward& args);
 void attention_backward(Backend& backend, const AttentionBackward& args);
+void kv_cache_write(Backend& backend, const KvCacheWrite& args);
+void attention_decode(Backend& backend, const AttentionDecode& args);
 void gate_mix_forward(Backend& backend, const GateMixForward& args);
 void gate_mix_backward(Backend& backend, const GateMixBackward& args);
 void swiglu_forward(Backend& backend, const SwigluForward& args);

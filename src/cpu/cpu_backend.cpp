@@ -80,6 +80,10 @@ class CpuBackend final : public Backend {
   void attention_backward(const AttentionBackward& args) override {
     cpu::attention_backward(args, pool_, attention_workspace_);
   }
+  void kv_cache_write(const KvCacheWrite& args) override { cpu::kv_cache_write(args, pool_); }
+  void attention_decode(const AttentionDecode& args) override {
+    cpu::attention_decode(args, pool_, workspace_);
+  }
   void gate_mix_forward(const GateMixForward& args) override { cpu::gate_mix_forward(args, pool_); }
   void gate_mix_backward(const GateMixBackward& args) override {
     cpu::gate_mix_backward(args, pool_);

@@ -171,7 +171,11 @@ namespace flywheel::cpu {
 HWY_EXPORT(gemm);
 
 void matmul(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
-  HWY_DYNAMIC_DISPATCH(gemm)(args, pool, workspace);
+  if (args.out.shape[0] <= kFewRows && !args.transpose_a) {
+    matmul_few_rows(args, pool);
+  } else {
+    HWY_DYNAMIC_DISPATCH(gemm)(args, pool, workspace);
+  }
 }
 
 }  // namespace flywheel::cpu

@@ -14,6 +14,10 @@ namespace flywheel::cpu {
 std::string simd_target();
 
 void matmul(const Matmul& args, ThreadPool& pool, const Workspace& workspace);
+// The same for up to kFewRows rows of out and an `a` that is not transposed: reads b once, in
+// place.
+inline constexpr std::int64_t kFewRows = 8;
+void matmul_few_rows(const Matmul& args, ThreadPool& pool);
 
 void bias_backward(const BiasBackward& args, ThreadPool& pool, const Workspace& workspace);
 void embedding_forward(const EmbeddingForward& args, ThreadPool& pool);
@@ -29,6 +33,8 @@ void layer_norm_backward(const LayerNormBackward& args, ThreadPool& pool,
 void split_heads_forward(const SplitHeadsForward& args, ThreadPool& pool);
 void split_heads_backward(const SplitHeadsBackward& args, ThreadPool& pool,
                           const Workspace& workspace);
+void kv_cache_write(const KvCacheWrite& args, ThreadPool& pool);
+void attention_decode(const AttentionDecode& args, ThreadPool& pool, const Workspace& workspace);
 void gate_mix_forward(const GateMixForward& args, ThreadPool& pool);
 void gate_mix_backward(const GateMixBackward& args, ThreadPool& pool);
 

@@ -1,5 +1,6 @@
 #include "data/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -10,6 +11,7 @@ namespace {
 struct Sequence {
   int length;  // of the sequence, or of the maximal ill-formed part
   bool valid;
+  bool cut = false;  // not valid because the text ends here
 };
 
 Sequence sequence_at(const unsigned char* p, const unsigned char* end) {
@@ -26,7 +28,8 @@ Sequence sequence_at(const unsigned char* p, const unsigned char* end) {
   if (first == 0xF0) low = 0x90;
   if (first == 0xF4) high = 0x8F;
   for (int i = 1; i < length; ++i) {
-    if (p + i == end || p[i] < low || p[i] > high) return {i, false};
+    if (p + i == end) return {i, false, true};
+    if (p[i] < low || p[i] > high) return {i, false};
     low = 0x80;
     high = 0xBF;
   }
@@ -85,6 +88,14 @@ std::size_t valid_utf8_prefix(std::string_view text) {
     p += sequence.length;
   }
   return static_cast<std::size_t>(p - begin);
+}
+
+std::size_t unfinished_utf8(std::string_view text) {
+  const unsigned char* const end = bytes_of(text) + text.size();
+  for (std::size_t length = 1; length <= std::min<std::size_t>(3, text.size()); ++length) {
+    if (sequence_at(end - length, end).cut) return length;
+  }
+  return 0;
 }
 
 std::string replace_invalid_utf8(std::string_view text) {

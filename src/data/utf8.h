@@ -33,6 +33,9 @@ void append_utf8(std::string& text, char32_t code_point);
 // The number of bytes at the start that are well-formed UTF-8 (Unicode 15, table 3-7).
 std::size_t valid_utf8_prefix(std::string_view text);
 
+// The number of bytes at the end that begin a character which more bytes could complete.
+std::size_t unfinished_utf8(std::string_view text);
+
 // Replaces each maximal part of an ill-formed sequence by U+FFFD, as Python's errors="replace",
 // Rust's from_utf8_lossy and the Encoding Standard do.
 std::string replace_invalid_utf8(std::string_view text);

@@ -34,6 +34,7 @@ ModelBuffers ActivationPlanner::plan() {
   buffers.ids = keep("inputs and losses", 1, DType::I32);
   buffers.targets = keep("inputs and losses", 1, DType::I32);
   buffers.positions = keep("inputs and losses", 1, DType::I32);
+  if (limits_.cache_slots > 0) buffers.slots = keep("inputs and losses", 1, DType::I32);
   if (limits_.training) plan_gradients(buffers, layers);
   return buffers;
 }
@@ -69,6 +70,11 @@ LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
   const std::int64_t in = config_.mlp == MlpKind::Swiglu ? 2 * f : f;
   layer.mlp_in = saved(Kept::OnlyIfNone, "mlp", "mlp_in", in, kForward | kBackwardMlp);
   layer.mlp_act = saved(Kept::OnlyIfNone, "mlp", "mlp_act", f, kForward | kBackwardMlp);
+  if (const std::int64_t rows = limits_.cache_slots * limits_.cache_length; rows > 0) {
+    const std::int64_t kv = config_.kv_heads * config_.head_dim;
+    layer.k_cache = keep("key-value cache", kv, DType::F32, rows);
+    layer.v_cache = keep("key-value cache", kv, DType::F32, rows);
+  }
   return layer;
 }
 
@@ -131,8 +137,10 @@ Buffer ActivationPlanner::saved(Kept kept, const std::string& line, const std::s
   return share(name, width, recomputed ? kForward | kBackward : phases);
 }
 
-Buffer ActivationPlanner::keep(const std::string& name, std::int64_t width, DType dtype) {
-  const int number = kept_.add(name, limits_.max_tokens * width * size_of(dtype));
+Buffer ActivationPlanner::keep(const std::string& name, std::int64_t width, DType dtype,
+                               std::int64_t rows) {
+  const std::int64_t count = rows > 0 ? rows : limits_.max_tokens;
+  const int number = kept_.add(name, count * width * size_of(dtype));
   return {.number = number, .workspace = false, .width = width, .dtype = dtype};
 }
 

@@ -22,7 +22,8 @@ class ActivationPlanner {
   enum class Kept { Always, UnlessLayer, OnlyIfNone };
   bool keeps(Kept kept) const;
 
-  Buffer keep(const std::string& name, std::int64_t width, DType dtype = DType::F32);
+  Buffer keep(const std::string& name, std::int64_t width, DType dtype = DType::F32,
+              std::int64_t rows = 0);
   Buffer share(const std::string& name, std::int64_t width, MemoryPlan::Phases phases,
                std::int64_t rows = 0);
   // Kept under some policies; elsewhere shared, and alive in `phases` or, if layers are recomputed,

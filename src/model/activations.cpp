@@ -21,7 +21,9 @@ std::int64_t choose_loss_chunk(const ModelConfig& config, const TransformerLimit
 }  // namespace
 
 ActivationMemory::ActivationMemory(const ModelConfig& config, const TransformerLimits& limits)
-    : loss_chunk_(choose_loss_chunk(config, limits)) {
+    : loss_chunk_(choose_loss_chunk(config, limits)),
+      cache_slots_(limits.cache_slots),
+      cache_length_(limits.cache_length) {
   buffers_ = ActivationPlanner(config, limits, loss_chunk_, kept_, workspace_).plan();
   kept_.place();
   workspace_.place();
@@ -73,6 +75,11 @@ TensorView ActivationMemory::heads_first(const Buffer& buffer, std::int64_t toke
                                          std::int64_t heads) const {
   return TensorView::heads_first(data(buffer), buffer.dtype, tokens, heads, buffer.width / heads,
                                  device_);
+}
+
+TensorView ActivationMemory::cache(const Buffer& buffer, std::int64_t heads) const {
+  return {data(buffer), buffer.dtype,
+          Shape{cache_slots_, heads, cache_length_, buffer.width / heads}, device_};
 }
 
 }  // namespace flywheel

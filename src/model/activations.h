@@ -41,8 +41,9 @@ struct LayerBuffers {
   Buffer attention;                  // H D, what the output projection reads
   Buffer x_mid;                      // d, after the attention's residual
   NormBuffers mlp_norm;
-  Buffer mlp_in;   // f or 2 f
-  Buffer mlp_act;  // f
+  Buffer mlp_in;            // f or 2 f
+  Buffer mlp_act;           // f
+  Buffer k_cache, v_cache;  // Hkv D a cached token
 };
 
 struct ModelBuffers {
@@ -55,6 +56,7 @@ struct ModelBuffers {
   Buffer losses;
   Buffer most_likely;
   Buffer ids, targets, positions;
+  Buffer slots;  // of the key-value cache
 
   // Gradients, named after what they belong to.
   Buffer dx;     // d, of the residual stream
@@ -82,6 +84,8 @@ class ActivationMemory {
   // [T, heads, width / heads], token-major and head-major.
   TensorView heads(const Buffer& buffer, std::int64_t tokens, std::int64_t heads) const;
   TensorView heads_first(const Buffer& buffer, std::int64_t tokens, std::int64_t heads) const;
+  // [slots, heads, length, width / heads] of a key-value cache.
+  TensorView cache(const Buffer& buffer, std::int64_t heads) const;
 
  private:
   void* data(const Buffer& buffer) const;
@@ -90,6 +94,8 @@ class ActivationMemory {
   MemoryPlan kept_;
   MemoryPlan workspace_;
   std::int64_t loss_chunk_ = 0;
+  std::int64_t cache_slots_;
+  std::int64_t cache_length_;
   DeviceKind device_ = DeviceKind::Cpu;
   std::unique_ptr<DeviceMemory> kept_memory_;
   std::unique_ptr<DeviceMemory> workspace_memory_;

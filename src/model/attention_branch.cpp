@@ -37,17 +37,32 @@ void AttentionBranch::forward(const Pass& pass, const LayerBuffers& layer) const
                                           .sin = pass.sin,
                                           .positions = pass.positions,
                                           .eps = norm_eps_});
+  if (pass.slots) write_cache(pass, layer);
   attend(pass, layer, 0);
   if (!gated()) return;
-  attend(pass, layer, 1);
+  // Decoded tokens that see the same keys on both paths need them once.
+  const bool alike = pass.decode && decode_window(pass, 0) == decode_window(pass, 1);
+  if (!alike) attend(pass, layer, 1);
   gates_.forward(pass.backend, pass.matrix(layer.gate_logits), input);
-  ops::gate_mix_forward(pass.backend, {.out = memory.heads(layer.attention, tokens, heads_),
-                                       .a = memory.heads(layer.path_out[0], tokens, heads_),
-                                       .b = memory.heads(layer.path_out[1], tokens, heads_),
-                                       .gate_logits = pass.matrix(layer.gate_logits)});
+  ops::gate_mix_forward(pass.backend,
+                        {.out = memory.heads(layer.attention, tokens, heads_),
+                         .a = memory.heads(layer.path_out[0], tokens, heads_),
+                         .b = memory.heads(layer.path_out[alike ? 0 : 1], tokens, heads_),
+                         .gate_logits = pass.matrix(layer.gate_logits)});
+}
+
+void AttentionBranch::write_cache(const Pass& pass, const LayerBuffers& layer) const {
+  const ActivationMemory& memory = pass.memory;
+  ops::kv_cache_write(pass.backend, {.k_cache = memory.cache(layer.k_cache, kv_heads_),
+                                     .v_cache = memory.cache(layer.v_cache, kv_heads_),
+                                     .k = memory.heads_first(layer.k, pass.tokens, kv_heads_),
+                                     .v = memory.heads_first(layer.v, pass.tokens, kv_heads_),
+                                     .slots = pass.slots,
+                                     .positions = pass.positions});
 }
 
 void AttentionBranch::attend(const Pass& pass, const LayerBuffers& layer, std::size_t path) const {
+  if (pass.decode) return attend_cached(pass, layer, path);
   const ActivationMemory& memory = pass.memory;
   const std::int64_t tokens = pass.tokens;
   ops::attention_forward(pass.backend, {.out = memory.heads(layer.path_out[path], tokens, heads_),
@@ -57,6 +72,28 @@ void AttentionBranch::attend(const Pass& pass, const LayerBuffers& layer, std::s
                                         .v = memory.heads_first(layer.v, tokens, kv_heads_),
                                         .plan = plans_[path],
                                         .scale = scale_});
+}
+
+// How many of the latest keys a path sees in decoding; 0: all.
+std::int64_t AttentionBranch::decode_window(const Pass& pass, std::size_t path) const {
+  const AttentionPattern& pattern = plans_[path]->pattern();
+  const bool all =
+      pass.decode_attention == DecodeAttention::Full || pattern.kind == AttentionKind::Full;
+  return all ? 0 : pattern.window;
+}
+
+void AttentionBranch::attend_cached(const Pass& pass, const LayerBuffers& layer,
+                                    std::size_t path) const {
+  const ActivationMemory& memory = pass.memory;
+  const std::int64_t tokens = pass.tokens;
+  ops::attention_decode(pass.backend, {.out = memory.heads(layer.path_out[path], tokens, heads_),
+                                       .q = memory.heads_first(layer.q, tokens, heads_),
+                                       .k_cache = memory.cache(layer.k_cache, kv_heads_),
+                                       .v_cache = memory.cache(layer.v_cache, kv_heads_),
+                                       .slots = pass.slots,
+                                       .positions = pass.positions,
+                                       .window = decode_window(pass, path),
+                                       .scale = scale_});
 }
 
 void AttentionBranch::project(const Pass& pass, const LayerBuffers& layer) const {

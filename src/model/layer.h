@@ -13,6 +13,9 @@ struct Pass {
   std::int64_t tokens = 0;
   TensorView positions;  // [T]
   TensorView cos, sin;   // [P, D/2], rotary positions
+  TensorView slots;      // [T], of the key-value cache; empty: nothing is cached
+  bool decode = false;   // rows are new tokens, one a sequence, that read the cache
+  DecodeAttention decode_attention = DecodeAttention::Full;
 
   const ModelBuffers& buffers() const { return memory.buffers(); }
   TensorView matrix(const Buffer& buffer) const { return memory.matrix(buffer, tokens); }
@@ -37,6 +40,9 @@ class AttentionBranch {
 
  private:
   void attend(const Pass& pass, const LayerBuffers& layer, std::size_t path) const;
+  void attend_cached(const Pass& pass, const LayerBuffers& layer, std::size_t path) const;
+  void write_cache(const Pass& pass, const LayerBuffers& layer) const;
+  std::int64_t decode_window(const Pass& pass, std::size_t path) const;
   void attend_backward(const Pass& pass, const LayerBuffers& layer, std::size_t path,
                        const TensorView& dout) const;
   void split_backward(const Pass& pass, const LayerBuffers& layer) const;

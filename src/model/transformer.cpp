@@ -20,6 +20,11 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
   require(limits.max_tokens > 0 && limits.max_sequences > 0, ErrorKind::Config,
           "a micro-batch needs room for at least one token and one sequence, not {} and {}",
           limits.max_tokens, limits.max_sequences);
+  require((limits.cache_slots > 0) == (limits.cache_length > 0) &&
+              limits.cache_length <= config.max_positions,
+          ErrorKind::Config,
+          "a key-value cache for {} sequences of {} tokens; expected up to {} tokens each",
+          limits.cache_slots, limits.cache_length, config.max_positions);
   return with_defaults(config);
 }
 
@@ -33,7 +38,8 @@ Transformer::Impl::Impl(const ModelConfig& model_config, Backend& device,
       layout(lay_out_parameters(config)),
       memory(config, limits),
       plans(resolve_layers(config), backend, limits),
-      host_losses(static_cast<std::size_t>(limits.max_tokens)) {
+      host_losses(static_cast<std::size_t>(limits.max_tokens)),
+      cached(static_cast<std::size_t>(limits.cache_slots)) {
   parameter_memory = backend.allocate(slab_bytes(layout.elements), "parameters");
   if (limits.training) {
     gradient_memory = backend.allocate(slab_bytes(layout.elements), "gradients");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "core/fields.h"
 #include "core/philox.h"
 #include "model/model_config.h"
 
@@ -37,8 +39,20 @@ struct TransformerLimits {
   std::int64_t max_sequences = 0;  // of one micro-batch
   bool training = true;            // false: no gradients, no saved activations
   RecomputePolicy recompute = RecomputePolicy::None;
-  std::int64_t loss_chunk = 0;  // rows of logits at a time; 0 = chosen
+  std::int64_t loss_chunk = 0;    // rows of logits at a time; 0 = chosen
+  std::int64_t cache_slots = 0;   // sequences of the key-value cache; 0: none, no decoding
+  std::int64_t cache_length = 0;  // tokens of each
 };
+
+// What a decoded token sees (docs/generation.md).
+enum class DecodeAttention : std::uint8_t {
+  Full,    // all cached keys, whatever the layer's pattern
+  Window,  // of a path with a window w (swa, sa) the last w keys
+};
+constexpr auto enum_names(DecodeAttention) {
+  return std::array{EnumName{"full", DecodeAttention::Full},
+                    EnumName{"window", DecodeAttention::Window}};
+}
 
 // Host-side input of one pass; sequences are packed back to back.
 struct PackedTokens {
@@ -98,6 +112,14 @@ class Transformer {
   // Logits of the given rows, [rows, vocab_size] row-major on the host.
   void logits(const PackedTokens& tokens, const PermutationDraw& draw,
               std::span<const std::int64_t> rows, std::span<float> out);
+
+  // Runs the patterns over whole prompts and keeps their keys and values: sequence s goes into slot
+  // slots[s] of the cache, whatever that held. out: logits of each prompt's last token, [S, V].
+  void prefill(const PackedTokens& prompts, const PermutationDraw& draw,
+               std::span<const std::int32_t> slots, std::span<float> out);
+  // Appends tokens[i] to the sequence in slots[i]; slots differ. out: logits after each, [n, V].
+  void decode(std::span<const std::int32_t> tokens, std::span<const std::int32_t> slots,
+              DecodeAttention attention, std::span<float> out);
 
   // What the constructor allocates, without allocating it.
   static std::vector<MemoryLine> memory(const ModelConfig& config, const TransformerLimits& limits);

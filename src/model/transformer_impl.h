@@ -10,7 +10,8 @@
 
 namespace flywheel {
 
-// Construction is in transformer.cpp, the passes are in transformer_pass.cpp.
+// Construction is in transformer.cpp, the passes are in transformer_pass.cpp and
+// transformer_decode.cpp.
 struct Transformer::Impl {
   Impl(const ModelConfig& model_config, Backend& device, const TransformerLimits& sizes);
 
@@ -23,6 +24,9 @@ struct Transformer::Impl {
   void upload_rope();
 
   Pass begin(const PackedTokens& tokens, const PermutationDraw& draw);
+  void begin_prefill(Pass& pass, const PackedTokens& prompts, std::span<const std::int32_t> slots);
+  Pass begin_decode(std::span<const std::int32_t> tokens, std::span<const std::int32_t> slots,
+                    DecodeAttention attention);
   void forward(const Pass& pass);
   // Losses and, if gradient_scale is not 0, the gradients of head and final norm's output.
   void head_loss(const Pass& pass, float gradient_scale, float z_loss);
@@ -48,6 +52,7 @@ struct Transformer::Impl {
   std::vector<Layer> layers;
   Norm final_norm;
   std::vector<float> host_losses;
+  std::vector<std::int32_t> cached;  // tokens in each slot of the key-value cache
 };
 
 }  // namespace flywheel

@@ -62,9 +62,28 @@ void Metrics::write(std::string_view kind, std::int64_t step, std::span<const Sc
     for (std::size_t i = 0; i < tags.size(); ++i) tagged[i].tag = tags[i];
     events_->write(step, now, tagged);
   } catch (const Error& error) {
-    if (!failed_) log::warning("metrics are incomplete from step {}: {}", step, error.what());
-    failed_ = true;
+    report_failure(step, error.what());
   }
+}
+
+void Metrics::write_sample(std::int64_t step, std::size_t index, std::string_view prompt,
+                           std::string_view text) {
+  const double now = wall_time();
+  const Json line = {{"kind", "sample"}, {"step", step},    {"time", now},
+                     {"prompt", prompt}, {"number", index}, {"text", text}};
+  try {
+    jsonl_.append(line.dump() + "\n");
+    if (!events_) return;
+    const std::string tag = "sample/" + std::to_string(index);
+    events_->write_text(step, now, tag, std::string(prompt) + std::string(text));
+  } catch (const Error& error) {
+    report_failure(step, error.what());
+  }
+}
+
+void Metrics::report_failure(std::int64_t step, const char* what) {
+  if (!failed_) log::warning("metrics are incomplete from step {}: {}", step, what);
+  failed_ = true;
 }
 
 }  // namespace flywheel

@@ -21,8 +21,13 @@ class Metrics {
 
   // Values that are not finite are written as null.
   void write(std::string_view kind, std::int64_t step, std::span<const Scalar> scalars);
+  // A continuation of prompt number `index`.
+  void write_sample(std::int64_t step, std::size_t index, std::string_view prompt,
+                    std::string_view text);
 
  private:
+  void report_failure(std::int64_t step, const char* what);
+
   AppendFile jsonl_;
   std::optional<EventWriter> events_;
   bool failed_ = false;

@@ -27,12 +27,28 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+// Line breaks and tabs as escapes: a sample is one line of the log.
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (c == '\t') {
+      line += "\\t";
+    } else if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F) {
+      line += c;
+    }
+  }
+  return line;
+}
+
 // One run from its start, or from a checkpoint, to its end.
 class Run {
  public:
   Run(const RunConfig& config, RunFolder& folder, Trainer& trainer, double peak_flops,
-      Console& console)
+      ContinuePrompts continue_prompts, Console& console)
       : config_(config),
+        continue_prompts_(std::move(continue_prompts)),
         checkpoints_(folder.checkpoints()),
         trainer_(trainer),
         console_(console),
@@ -51,6 +67,7 @@ class Run {
       take_step();
       const std::int64_t step = trainer_.steps_taken();
       if (is_due(config_.train.validation_every, step)) validate();
+      if (is_due(config_.samples.every, step)) show_samples();
       if (is_due(config_.checkpoint.every, step) && step < last) save_if_possible();
     }
     const bool finished = trainer_.steps_taken() >= last;
@@ -128,6 +145,18 @@ class Run {
     metrics_.write("validation", validated_step_, scalars);
   }
 
+  void show_samples() {
+    const SamplesConfig& samples = config_.samples;
+    const std::int64_t step = trainer_.steps_taken();
+    const auto texts = continue_prompts_(trainer_.model(), limits_of(config_), trainer_.tokenizer(),
+                                         samples, config_.train.seed);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      console_.line(
+          fmt::format("step {}  sample: {}", step, one_line(samples.prompts[i] + texts[i])));
+      metrics_.write_sample(step, i, samples.prompts[i], texts[i]);
+    }
+  }
+
   // A checkpoint is only compared with others by its validation loss, so it gets one.
   void save(bool validated) {
     if (validated && config_.checkpoint.keep_best) validate();
@@ -155,6 +184,7 @@ class Run {
   }
 
   const RunConfig& config_;
+  ContinuePrompts continue_prompts_;
   CheckpointStore& checkpoints_;
   Trainer& trainer_;
   Console& console_;
@@ -198,6 +228,8 @@ void run_training(const RunConfig& config, const RunOptions& options, Console& c
     folder.require_unused();
   }
   const auto backend = make_backend(config.train);
+  require(config.samples.every == 0 || options.continue_prompts, ErrorKind::Internal,
+          "samples are wanted, but nothing draws them");
   const double peak = measure_peak(config.train);
   if (!checkpoint) show_tables(config, *backend, peak, console);
   Trainer trainer(config, *backend, checkpoint ? &*checkpoint : nullptr,
@@ -211,7 +243,7 @@ void run_training(const RunConfig& config, const RunOptions& options, Console& c
   } else if (options.resume) {
     console.line("no checkpoint yet: starting at step 1");
   }
-  Run run(config, folder, trainer, peak, console);
+  Run run(config, folder, trainer, peak, options.continue_prompts, console);
   if (run.train(stop)) {
     console.line(fmt::format("finished: {} steps, checkpoints in {}", trainer.steps_taken(),
                              folder.path().string()));

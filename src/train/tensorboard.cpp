@@ -105,4 +105,18 @@ void EventWriter::write(std::int64_t step, double wall_time, std::span<const Sca
   impl_->write(event);
 }
 
+void EventWriter::write_text(std::int64_t step, double wall_time, std::string_view tag,
+                             std::string_view text) {
+  events::Event event;
+  event.set_wall_time(wall_time);
+  event.set_step(step);
+  events::Summary::Value& value = *event.mutable_summary()->add_value();
+  value.set_tag(std::string(tag));
+  value.mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
+  events::TensorProto& tensor = *value.mutable_tensor();
+  tensor.set_dtype(events::TensorProto::DT_STRING);
+  tensor.add_string_val(std::string(text));
+  impl_->write(event);
+}
+
 }  // namespace flywheel

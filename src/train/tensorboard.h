@@ -26,6 +26,8 @@ class EventWriter {
   EventWriter(const std::filesystem::path& folder, std::int64_t first_step, double wall_time);
   ~EventWriter();
   void write(std::int64_t step, double wall_time, std::span<const Scalar> scalars);
+  // For the text dashboard.
+  void write_text(std::int64_t step, double wall_time, std::string_view tag, std::string_view text);
   const std::filesystem::path& path() const;
 
  private:

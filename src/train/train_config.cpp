@@ -127,6 +127,22 @@ void validate_run(const RunConfig& config, ConfigFaults& faults) {
   RangeChecker(faults, "log").number("outlier_sigmas", config.log.outlier_sigmas, 0, 1e6);
 }
 
+// A prompt has no more tokens than bytes, and one that begins the document.
+void validate_samples(const RunConfig& config, ConfigFaults& faults) {
+  const SamplesConfig& samples = config.samples;
+  RangeChecker check(faults, "samples");
+  check.integer("every", samples.every, 0, kMaxCount);
+  check.integer("tokens", samples.tokens, 1, std::int64_t{1} << 24);
+  check.number("temperature", samples.temperature, 0, 1e3);
+  if (samples.every > 0 && samples.prompts.empty()) check.add("prompts", "expected at least one");
+  for (std::size_t i = 0; i < samples.prompts.size(); ++i) {
+    const std::int64_t bytes = std::ssize(samples.prompts[i]);
+    faults.require(bytes < config.data.sequence_length, fmt::format("samples.prompts.{}", i),
+                   fmt::format("{} bytes; expected fewer than data.sequence_length, {}", bytes,
+                               config.data.sequence_length));
+  }
+}
+
 std::int64_t automatic_micro_batch(std::int64_t sequences, std::int64_t sequence_length) {
   std::int64_t best = 1;
   for (std::int64_t count = 1; count <= sequences; ++count) {
@@ -150,6 +166,7 @@ void validate(const RunConfig& config, ConfigFaults& faults) {
   validate_optimization(config, faults);
   validate_batch(config, faults);
   validate_run(config, faults);
+  validate_samples(config, faults);
 }
 
 RunConfig resolved(RunConfig config) {

@@ -165,6 +165,22 @@ struct LogConfig {
   }
 };
 
+// Texts that the model continues from time to time, to see what it has learnt.
+struct SamplesConfig {
+  std::int64_t every = 0;
+  std::vector<std::string> prompts{""};
+  std::int64_t tokens = 64;
+  double temperature = 0.8;
+
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor& visit) {
+    visit("every", self.every, "steps between samples; 0 = none");
+    visit("prompts", self.prompts, "texts to continue; an empty one begins a document");
+    visit("tokens", self.tokens, "tokens of a continuation");
+    visit("temperature", self.temperature, "of the draws; 0 = the most likely token");
+  }
+};
+
 // Everything that decides a run.
 struct RunConfig {
   ModelConfig model;
@@ -173,6 +189,7 @@ struct RunConfig {
   ScheduleConfig schedule;
   TrainConfig train;
   CheckpointConfig checkpoint;
+  SamplesConfig samples;
   LogConfig log;
 
   template <class Self, class Visitor>
@@ -183,6 +200,7 @@ struct RunConfig {
     visit("schedule", self.schedule, "the learning rate over time");
     visit("train", self.train, "the run");
     visit("checkpoint", self.checkpoint, "what is saved");
+    visit("samples", self.samples, "texts that the model continues from time to time");
     visit("log", self.log, "what is reported");
   }
 

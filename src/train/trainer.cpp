@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/checksum.h"
@@ -46,10 +47,17 @@ void check_tokenizer(const Tokenizer& tokenizer, std::uint64_t shards, const Run
 TransformerLimits limits_of(const RunConfig& config) {
   const std::int64_t sequences = config.train.micro_batch_sequences;
   const std::int64_t tokens = sequences * config.data.sequence_length;
+  const SamplesConfig& samples = config.samples;
+  std::int64_t longest = 0;
+  for (const std::string& prompt : samples.prompts) longest = std::max(longest, std::ssize(prompt));
+  const bool sampling = samples.every > 0;
   return {.max_tokens = tokens,
           .max_sequences = config.data.document_mask ? tokens : sequences,
           .training = true,
-          .recompute = config.train.recompute};
+          .recompute = config.train.recompute,
+          .cache_slots = sampling ? std::ssize(samples.prompts) : 0,
+          .cache_length =
+              sampling ? std::min(config.model.max_positions, 1 + longest + samples.tokens) : 0};
 }
 
 LoaderConfig loader_config_of(const RunConfig& config) {

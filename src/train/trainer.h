@@ -55,6 +55,7 @@ class Trainer {
   double epochs() const { return loader_->epochs(); }
   const DataSummary& data() const { return loader_->summary(); }
   Transformer& model() { return *model_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
   double accumulate_gradients(const Batch& batch);  // the mean loss

@@ -7,7 +7,7 @@ namespace {
 
 OpCase matmul(std::uint32_t seed) {
   Draft c("matmul", seed);
-  const std::int64_t M = c.size("M", {1, 2, 5, 6, 13, 14, 15, 48, 97, 230});
+  const std::int64_t M = c.size("M", {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15, 48, 97, 230});
   const std::int64_t N = c.size("N", {1, 4, 16, 31, 32, 33, 70, 129});
   const std::int64_t K = c.size("K", {1, 3, 16, 63, 255, 256, 257, 600});
   const reference::MatmulOptions o{c.flag("transpose_a"), c.flag("transpose_b"),
@@ -216,11 +216,12 @@ OpCase layer_norm_backward(std::uint32_t seed) {
 
 }  // namespace
 
-std::vector<OpCase> model_op_cases();  // the other half of the table, op_cases_model.cpp
+std::vector<OpCase> model_op_cases();   // op_cases_model.cpp
+std::vector<OpCase> decode_op_cases();  // op_cases_decode.cpp
 
 std::vector<OpCase> all_op_cases() {
   std::vector<OpCase> cases;
-  for (std::uint32_t seed = 1; seed <= 30; ++seed) cases.push_back(matmul(seed));
+  for (std::uint32_t seed = 1; seed <= 60; ++seed) cases.push_back(matmul(seed));
   for (std::uint32_t seed = 1; seed <= 10; ++seed) {
     for (const auto make :
          {bias_backward, embedding_forward, embedding_backward, rms_norm_forward,
@@ -229,6 +230,7 @@ std::vector<OpCase> all_op_cases() {
     }
   }
   for (OpCase& op_case : model_op_cases()) cases.push_back(std::move(op_case));
+  for (OpCase& op_case : decode_op_cases()) cases.push_back(std::move(op_case));
   return cases;
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "core/file_io.h"
+#include "infer/continue_texts.h"
 #include "support/catch.h"
 #include "support/errors.h"
 #include "support/run_config.h"
@@ -23,7 +24,20 @@ struct Outcome {
   std::string model;
   std::string optimizer;
   std::vector<double> losses;
+  std::vector<std::string> samples;
 };
+
+// Draws the samples of a step, if the config asks for them.
+void sample(const RunConfig& config, Trainer& trainer, std::vector<std::string>& samples) {
+  if (config.samples.every == 0) return;
+  const GenerateOptions options{.sampling = {.seed = config.train.seed},
+                                .tokens = config.samples.tokens};
+  for (const std::string& text :
+       continue_texts(trainer.model(), limits_of(config), trainer.tokenizer(),
+                      config.samples.prompts, options)) {
+    samples.push_back(text);
+  }
+}
 
 // Trains to `last` in as many processes' worth of trainers as `stops` says: each is made anew from
 // a checkpoint.
@@ -37,7 +51,10 @@ Outcome train(const RunConfig& config, std::int64_t last, std::vector<std::int64
     const auto backend = make_backend(config.train);
     Trainer trainer(config, *backend, checkpoint ? &*checkpoint : nullptr,
                     checkpoint ? store.path_of(checkpoint->step) : fs::path());
-    while (trainer.steps_taken() < stop) outcome.losses.push_back(trainer.step().loss);
+    while (trainer.steps_taken() < stop) {
+      outcome.losses.push_back(trainer.step().loss);
+      sample(config, trainer, outcome.samples);
+    }
     store.save(trainer.state(), [&](const fs::path& path) { trainer.write_files(path); });
     checkpoint = store.verify(stop);
   }
@@ -100,6 +117,24 @@ TEST_CASE("micro-batches see the same data and permutations") {
       REQUIRE(split.losses[i] == Approx(whole.losses[i]).epsilon(1e-4));
     }
   }
+}
+
+TEST_CASE("samples do not change a bit of the run, and are the same after a resume") {
+  const test::TemporaryFolder data;
+  RunConfig config = resolved(test::tiny_run(data.path()));
+  SECTION("as it is") {}
+  SECTION("a permutation for each sequence, everything recomputed") {
+    config.model.attention.per_sequence = true;
+    config.train.recompute = RecomputePolicy::Layer;
+  }
+  const Outcome without = train(config, 6);
+  config.samples = {.every = 1, .prompts = {"", "ab", "long enough"}, .tokens = 12};
+  const Outcome with = train(config, 6);
+  require_same(with, without);
+  require_same(train(config, 6, {2, 5}), without);
+  REQUIRE(with.samples.size() == 6 * 3);
+  REQUIRE(with.samples == train(config, 6, {3}).samples);
+  REQUIRE(with.samples[0] != with.samples[15]);
 }
 
 TEST_CASE("other data, tokenizers and models are noticed on resumption") {

@@ -28,6 +28,9 @@ struct Array {
   Real& operator()(std::int64_t i, std::int64_t j, std::int64_t k) {
     return (*this)((i * shape[1] + j) * shape[2] + k);
   }
+  Real& operator()(std::int64_t i, std::int64_t j, std::int64_t k, std::int64_t l) {
+    return (*this)(((i * shape[1] + j) * shape[2] + k) * shape[3] + l);
+  }
 };
 
 // The arguments of an op by the names of its struct's fields; optional ones may be missing.

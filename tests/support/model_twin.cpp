@@ -245,11 +245,15 @@ class Twin {
                                .draw = input_.draw.draw};
       const auto number =
           pattern.per_sequence ? input_.first_sequence + static_cast<std::uint32_t>(s) : 0U;
-      const std::vector<std::int32_t> sigma = reference_permutation(key, number, n);
+      const std::int64_t prompt =
+          input_.prompt_lengths.empty() ? n : std::int64_t{input_.prompt_lengths[s]};
+      const std::vector<std::int32_t> sigma = reference_permutation(key, number, prompt);
       for (std::int64_t i = 0; i < n; ++i) {
         std::vector<std::size_t> keys;
-        for (std::int64_t j = 0; j < n; ++j) {
-          if (visible(pattern, sigma, n, i, j)) keys.push_back(size(input_.cu_seqlens[s] + j));
+        for (std::int64_t j = 0; j <= i; ++j) {
+          const bool sees =
+              i < prompt ? visible(pattern, sigma, prompt, i, j) : decoded_sees(pattern, i, j);
+          if (sees) keys.push_back(size(input_.cu_seqlens[s] + j));
         }
         for (std::size_t h = 0; h < heads_; ++h) {
           attend(out, q, k, v, size(input_.cu_seqlens[s] + i), h, keys);
@@ -257,6 +261,12 @@ class Twin {
       }
     }
     return out;
+  }
+
+  // docs/generation.md
+  bool decoded_sees(const AttentionPattern& pattern, std::int64_t i, std::int64_t j) const {
+    return input_.decode_attention == DecodeAttention::Full ||
+           pattern.kind == AttentionKind::Full || i - j < pattern.window;
   }
 
   void attend(M& out, const M& q, const M& k, const M& v, std::size_t row, std::size_t head,

@@ -18,6 +18,10 @@ struct TwinInput {
   PermutationDraw draw;
   double loss_scale = 1;
   double z_loss = 0;
+  // How many tokens of each sequence are its prompt, which the patterns run over; the others are
+  // decoded. Empty: all are prompt.
+  std::vector<std::int32_t> prompt_lengths;
+  DecodeAttention decode_attention = DecodeAttention::Full;
 
   PackedTokens packed() const { return {inputs, targets, positions, cu_seqlens, first_sequence}; }
 };

@@ -44,6 +44,8 @@ class ObservedBackend : public Backend {
   }
   void attention_forward(const AttentionForward& a) override { inner_.attention_forward(a); }
   void attention_backward(const AttentionBackward& a) override { inner_.attention_backward(a); }
+  void kv_cache_write(const KvCacheWrite& a) override { inner_.kv_cache_write(a); }
+  void attention_decode(const AttentionDecode& a) override { inner_.attention_decode(a); }
   void gate_mix_forward(const GateMixForward& a) override { inner_.gate_mix_forward(a); }
   void gate_mix_backward(const GateMixBackward& a) override { inner_.gate_mix_backward(a); }
   void swiglu_forward(const SwigluForward& a) override { inner_.swiglu_forward(a); }

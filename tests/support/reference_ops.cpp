@@ -1,5 +1,6 @@
 #include "support/reference_ops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -235,6 +236,53 @@ void split_heads_backward(Arrays<Real>& t) {
 }
 
 template <class Real>
+void kv_cache_write(Arrays<Real>& t) {
+  for (std::int64_t token = 0; token < t["k"].extent(0); ++token) {
+    const std::int64_t slot = t["slots"].integer(token);
+    const std::int64_t position = t["positions"].integer(token);
+    for (std::int64_t h = 0; h < t["k"].extent(1); ++h) {
+      for (std::int64_t i = 0; i < t["k"].extent(2); ++i) {
+        t["k_cache"](slot, h, position, i) = t["k"](token, h, i);
+        t["v_cache"](slot, h, position, i) = t["v"](token, h, i);
+      }
+    }
+  }
+}
+
+template <class Real>
+void attention_decode(Arrays<Real>& t, std::int64_t window, float scale) {
+  auto& q = t["q"];
+  auto& out = t["out"];
+  const std::int64_t group = q.extent(1) / t["k_cache"].extent(1);
+  for (std::int64_t row = 0; row < q.extent(0); ++row) {
+    const std::int64_t slot = t["slots"].integer(row);
+    const std::int64_t last = t["positions"].integer(row);
+    const std::int64_t first = window == 0 ? 0 : std::max<std::int64_t>(0, last + 1 - window);
+    for (std::int64_t h = 0; h < q.extent(1); ++h) {
+      std::vector<Real> weights;
+      for (std::int64_t j = first; j <= last; ++j) {
+        Real score = 0;
+        for (std::int64_t i = 0; i < q.extent(2); ++i) {
+          score += q(row, h, i) * t["k_cache"](slot, h / group, j, i);
+        }
+        weights.push_back(score * static_cast<Real>(scale));
+      }
+      const Real highest = *std::max_element(weights.begin(), weights.end());
+      Real sum = 0;
+      for (Real& weight : weights) sum += weight = std::exp(weight - highest);
+      for (std::int64_t i = 0; i < q.extent(2); ++i) {
+        Real mix = 0;
+        for (std::int64_t j = first; j <= last; ++j) {
+          mix += weights[static_cast<std::size_t>(j - first)] / sum *
+                 t["v_cache"](slot, h / group, j, i);
+        }
+        out(row, h, i) = mix;
+      }
+    }
+  }
+}
+
+template <class Real>
 void gate_mix_forward(Arrays<Real>& t) {
   auto& logits = t["gate_logits"];
   const std::int64_t gates = logits.extent(1) / 2;
@@ -407,6 +455,8 @@ void copy(Arrays<Real>& t) {
   template void layer_norm_backward(Arrays<Real>&, bool);                 \
   template void split_heads_forward(Arrays<Real>&, float);                \
   template void split_heads_backward(Arrays<Real>&);                      \
+  template void kv_cache_write(Arrays<Real>&);                            \
+  template void attention_decode(Arrays<Real>&, std::int64_t, float);     \
   template void gate_mix_forward(Arrays<Real>&);                          \
   template void gate_mix_backward(Arrays<Real>&);                         \
   template void swiglu_forward(Arrays<Real>&);                            \

@@ -2,9 +2,9 @@
 
 #include "support/arrays.h"
 
-// Every op of backend/op_args.h (but attention) as plain loops in the order of the formulas. In
-// double they are the reference, in float the naive implementation whose error sets the tolerance.
-// Instantiated for both.
+// Every op of backend/op_args.h (but attention over packed sequences) as plain loops in the order
+// of the formulas. In double they are the reference, in float the naive implementation whose error
+// sets the tolerance. Instantiated for both.
 namespace flywheel::test::reference {
 
 struct MatmulOptions {
@@ -34,6 +34,10 @@ template <class Real>
 void split_heads_forward(Arrays<Real>& t, float eps);
 template <class Real>
 void split_heads_backward(Arrays<Real>& t);
+template <class Real>
+void kv_cache_write(Arrays<Real>& t);
+template <class Real>
+void attention_decode(Arrays<Real>& t, std::int64_t window, float scale);
 template <class Real>
 void gate_mix_forward(Arrays<Real>& t);
 template <class Real>

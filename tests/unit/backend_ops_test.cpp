@@ -38,6 +38,8 @@ class CountingBackend final : public Backend {
   void split_heads_backward(const SplitHeadsBackward&) override { ++calls; }
   void attention_forward(const AttentionForward&) override { ++calls; }
   void attention_backward(const AttentionBackward&) override { ++calls; }
+  void kv_cache_write(const KvCacheWrite&) override { ++calls; }
+  void attention_decode(const AttentionDecode&) override { ++calls; }
   void gate_mix_forward(const GateMixForward&) override { ++calls; }
   void gate_mix_backward(const GateMixBackward&) override { ++calls; }
   void swiglu_forward(const SwigluForward&) override { ++calls; }
@@ -89,8 +91,10 @@ Shape wider(const Shape& shape) {
       return {shape[0] + 1};
     case 2:
       return {shape[0], shape[1] + 1};
-    default:
+    case 3:
       return {shape[0], shape[1], shape[2] + 1};
+    default:
+      return {shape[0], shape[1], shape[2], shape[3] + 1};
   }
 }
 

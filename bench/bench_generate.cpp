@@ -1,0 +1,156 @@
+// Speed of prefill and of decoding with a key-value cache, beside a plain read of memory.
+//
+//   bench_generate --threads 2
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cxxopts.hpp>
+#include <numeric>
+#include <vector>
+
+#include "bench/probe.h"
+#include "bench/timing_backend.h"
+#include "core/error.h"
+#include "cpu/cpu_backend.h"
+#include "model/sequence_packer.h"
+#include "model/transformer.h"
+
+namespace flywheel::bench {
+namespace {
+
+constexpr std::int64_t kDecoded = 24;  // timed tokens of each sequence
+
+ModelConfig llama_10m() {
+  ModelConfig config;
+  config.vocab_size = 4096;
+  config.hidden_size = 256;
+  config.layers = 10;
+  config.heads = 4;
+  config.intermediate_size = 704;
+  config.max_positions = 8192;
+  return config;
+}
+
+ModelConfig gpt2_124m() {
+  ModelConfig config;
+  config.vocab_size = 50257;
+  config.hidden_size = 768;
+  config.layers = 12;
+  config.heads = 12;
+  config.intermediate_size = 3072;
+  config.max_positions = 8192;
+  config.norm = NormKind::LayerNorm;
+  config.position = PositionKind::Learned;
+  config.mlp = MlpKind::Gelu;
+  config.attention_bias = config.mlp_bias = true;
+  return config;
+}
+
+// What a decoded token must read: every weight of a product, and the cached keys and values.
+double bytes_of_step(const ModelConfig& model, std::int64_t context, std::int64_t batch) {
+  const ModelConfig config = with_defaults(model);
+  const auto weights = static_cast<double>(Transformer::cost(config, 1).matmul_parameters);
+  const auto cached =
+      static_cast<double>(2 * config.layers * config.kv_heads * config.head_dim * context * batch);
+  return 4 * (weights + cached);
+}
+
+void measure(const char* name, const ModelConfig& config, std::int64_t context, std::int64_t batch,
+             Backend& backend, MachineProbe& probe, bool breakdown) {
+  TimingBackend timed(backend);
+  const TransformerLimits limits{.max_tokens = context * batch,
+                                 .max_sequences = batch,
+                                 .training = false,
+                                 .cache_slots = batch,
+                                 .cache_length = context + kDecoded + 1};
+  Transformer model(config, timed, limits);
+  model.initialize(1);
+  SequencePacker packer;
+  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(context), 7);
+  const std::vector<std::int32_t> targets(tokens.size(), -1);
+  for (std::int64_t s = 0; s < batch; ++s) packer.add(tokens, targets);
+  std::vector<std::int32_t> slots(static_cast<std::size_t>(batch));
+  std::iota(slots.begin(), slots.end(), 0);
+  std::vector<float> logits(slots.size() * static_cast<std::size_t>(config.vocab_size));
+
+  double prefill = 1e30;
+  const Stopwatch spent;
+  for (int repeat = 0; repeat < 5 && (repeat < 2 || spent.seconds() < 6); ++repeat) {
+    const Stopwatch watch;
+    model.prefill(packer.view(), {}, slots, logits);
+    prefill = std::min(prefill, watch.seconds());
+  }
+  timed.reset();
+  std::vector<double> shares;
+  double best = 1e30;
+  double total = 0;
+  const double bytes = bytes_of_step(config, context + kDecoded / 2, batch);
+  const std::vector<std::int32_t> next(slots.size(), 5);
+  for (std::int64_t i = 0; i < kDecoded; ++i) {
+    const double before = probe.sample_read();
+    const Stopwatch watch;
+    model.decode(next, slots, DecodeAttention::Full, logits);
+    const double seconds = watch.seconds();
+    total += seconds;
+    best = std::min(best, seconds);
+    shares.push_back(1e-9 * bytes / seconds / ((before + probe.sample_read()) / 2));
+  }
+  const auto count = static_cast<double>(batch);
+  fmt::print(
+      "{:9} context {:5} batch {}: prefill {:8.0f} tokens/s; decode {:7.1f} tokens/s, {:6.2f} ms a "
+      "step, {:5.1f} MB read, {:5.1f} GB/s, {:.2f} of a plain read (median)\n",
+      name, context, batch, static_cast<double>(context) * count / prefill, count / best,
+      1e3 * best, 1e-6 * bytes, 1e-9 * bytes / best, median(shares));
+  if (!breakdown) return;
+  for (const auto& [op, seconds] : timed.seconds()) {
+    fmt::print("  {:24} {:9.3f} ms {:5.1f} %\n", op, 1e3 * seconds / kDecoded,
+               100 * seconds / total);
+  }
+}
+
+int run(const cxxopts::ParseResult& flags) {
+  const int threads = flags["threads"].as<int>();
+  const auto backend = make_cpu_backend(threads);
+  ThreadPool pool(threads);
+  MachineProbe probe(pool);
+  fmt::print("{}\n", backend->description());
+  for (const auto batch : flags["batch"].as<std::vector<std::int64_t>>()) {
+    for (const auto context : flags["context"].as<std::vector<std::int64_t>>()) {
+      const bool breakdown = flags.count("breakdown") != 0;
+      measure("llama 10m", llama_10m(), context, batch, *backend, probe, breakdown);
+      measure("gpt2 124m", gpt2_124m(), context, batch, *backend, probe, breakdown);
+    }
+  }
+  fmt::print("plain read of memory: {:.1f} GB/s at best\n", probe.read_gb_per_second());
+  return 0;
+}
+
+}  // namespace
+}  // namespace flywheel::bench
+
+int main(int argc, char** argv) {
+  cxxopts::Options options("bench_generate", "Speed of prefill and of decoding.");
+  auto option = options.add_options();
+  option("threads", "0: all cores", cxxopts::value<int>()->default_value("0"));
+  option("context", "tokens of the prompt",
+         cxxopts::value<std::vector<std::int64_t>>()->default_value("128,1024,4096"));
+  option("batch", "sequences at a time",
+         cxxopts::value<std::vector<std::int64_t>>()->default_value("1"));
+  option("breakdown", "time by op");
+  option("help", "this text");
+  try {
+    const auto flags = options.parse(argc, argv);
+    if (flags.count("help") != 0) {
+      fmt::print("{}\n", options.help());
+      return 0;
+    }
+    return flywheel::bench::run(flags);
+  } catch (const flywheel::Error& error) {
+    fmt::print(stderr, "bench_generate: {}\n", error.what());
+    return flywheel::exit_code(error.kind());
+  } catch (const cxxopts::exceptions::exception& error) {
+    fmt::print(stderr, "bench_generate: {}\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cpu/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/gemm_few_rows.cpp"
+#include "hwy/foreach_target.h"
+// foreach_target.h goes first.
+#include "cpu/simd_loops-inl.h"
+#include "hwy/cache_control.h"
+
+// The products of decoding: a few rows of A, so that the time is that of reading B from memory. B
+// is read once, where it lies. An element's sum has the same order whatever the number of rows and
+// of threads.
+
+HWY_BEFORE_NAMESPACE();
+namespace flywheel::cpu::HWY_NAMESPACE {
+
+constexpr int kVectorLanes = static_cast<int>(hn::MaxLanes(F32()));
+constexpr int kCacheLineFloats = 16;
+
+struct FewRows {
+  const float* a;
+  std::int64_t a_stride;
+  const float* b;
+  std::int64_t b_stride;
+  float* out;
+  std::int64_t out_stride;
+  const float* bias;  // or null
+  std::int64_t depth;
+  bool accumulate;
+
+  HWY_INLINE float addend(std::int64_t row, std::int64_t column) const {
+    if (accumulate) return out[row * out_stride + column];
+    return bias != nullptr ? bias[column] : 0.0F;
+  }
+};
+
+// B is [N, K]: kColumns of its rows, each times all rows of A.
+template <int kRows, int kColumns>
+HWY_INLINE void dot_columns(const FewRows& m, std::int64_t column) {
+  constexpr std::int64_t kAhead = 1024;  // floats
+  const F32 d;
+  F32Vector sums[kColumns][kRows];
+  HWY_UNROLL(8)
+  for (int c = 0; c < kColumns; ++c) {
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) sums[c][r] = hn::Zero(d);
+  }
+  const float* b = m.b + column * m.b_stride;
+  for_vectors(m.depth, [&](std::int64_t k, auto lanes) HWY_ATTR {
+    HWY_UNROLL(8)
+    for (int c = 0; c < kColumns; ++c) {
+      const float* from = b + c * m.b_stride + k;
+      hwy::Prefetch(from + kAhead);
+      const auto x = lanes.load(from);
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        sums[c][r] = hn::MulAdd(x, lanes.load(m.a + r * m.a_stride + k), sums[c][r]);
+      }
+    }
+  });
+  HWY_UNROLL(8)
+  for (int c = 0; c < kColumns; ++c) {
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      float* out = m.out + r * m.out_stride + column + c;
+      *out = hn::GetLane(hn::SumOfLanes(d, sums[c][r])) + m.addend(r, column + c);
+    }
+  }
+}
+
+template <int kRows>
+void dot_range(const FewRows& m, std::int64_t begin, std::int64_t end) {
+  constexpr int kSums = kVectorLanes >= 16 ? 24 : 12;  // that fit the registers
+  constexpr int kColumns = std::clamp(kSums / kRows, 1, 4);
+  std::int64_t column = begin;
+  for (; column + kColumns <= end; column += kColumns) dot_columns<kRows, kColumns>(m, column);
+  for (; column < end; ++column) dot_columns<kRows, 1>(m, column);
+}
+
+// B is [K, N]: adds kDepth of its rows from k on, times A's columns, to columns [begin, end) of
+// out.
+template <int kRows, int kDepth>
+HWY_INLINE void add_rows(const FewRows& m, std::int64_t k, std::int64_t begin, std::int64_t end) {
+  const F32 d;
+  const float* b = m.b + k * m.b_stride + begin;
+  const std::int64_t ahead = std::min<std::int64_t>(kDepth, m.depth - kDepth - k) * m.b_stride;
+  for_vectors(end - begin, [&](std::int64_t i, auto lanes) HWY_ATTR {
+    F32Vector x[kDepth];
+    HWY_UNROLL(8)
+    for (int j = 0; j < kDepth; ++j) {
+      hwy::Prefetch(b + j * m.b_stride + ahead + i);
+      x[j] = lanes.load(b + j * m.b_stride + i);
+    }
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      float* out = m.out + r * m.out_stride + begin + i;
+      const float* a = m.a + r * m.a_stride + k;
+      auto sum = lanes.load(out);
+      HWY_UNROLL(8)
+      for (int j = 0; j < kDepth; ++j) sum = hn::MulAdd(hn::Set(d, a[j]), x[j], sum);
+      lanes.store(sum, out);
+    }
+  });
+}
+
+template <int kRows>
+void sum_range(const FewRows& m, std::int64_t begin, std::int64_t end) {
+  constexpr int kDepth = 8;
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    for (std::int64_t column = begin; column < end; ++column) {
+      m.out[r * m.out_stride + column] = m.addend(r, column);
+    }
+  }
+  std::int64_t k = 0;
+  for (; k + kDepth <= m.depth; k += kDepth) add_rows<kRows, kDepth>(m, k, begin, end);
+  for (; k < m.depth; ++k) add_rows<kRows, 1>(m, k, begin, end);
+}
+
+using Range = void (*)(const FewRows&, std::int64_t, std::int64_t);
+
+template <int... kRow>
+Range range_of(std::int64_t rows, bool transposed, std::integer_sequence<int, kRow...>) {
+  static constexpr std::array<Range, sizeof...(kRow)> kDot{dot_range<kRow + 1>...};
+  static constexpr std::array<Range, sizeof...(kRow)> kSum{sum_range<kRow + 1>...};
+  return (transposed ? kDot : kSum)[static_cast<std::size_t>(rows - 1)];
+}
+
+void gemm_few_rows(const Matmul& args, ThreadPool& pool) {
+  const std::int64_t rows = args.out.shape[0];
+  const std::int64_t columns = args.out.shape[1];
+  const std::int64_t depth = args.a.shape[1];
+  const FewRows m{args.a.f32(),   args.a.stride(0),   args.b.f32(),    args.b.stride(0),
+                  args.out.f32(), args.out.stride(0), args.bias.f32(), depth,
+                  args.accumulate};
+  const Range range = range_of(rows, args.transpose_b,
+                               std::make_integer_sequence<int, static_cast<int>(kFewRows)>());
+  constexpr std::int64_t kTaskFloats = 32 * 1024;  // of B
+  std::int64_t width = kTaskFloats / std::max<std::int64_t>(1, depth);
+  if (!args.transpose_b) width = columns / (2 * pool.size());  // long pieces of rows
+  width = std::max<std::int64_t>(1, width / kCacheLineFloats) * kCacheLineFloats;
+  pool.for_each((columns + width - 1) / width, [&](std::int64_t task, int) {
+    range(m, task * width, std::min(columns, (task + 1) * width));
+  });
+}
+
+}  // namespace flywheel::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace flywheel::cpu {
+
+HWY_EXPORT(gemm_few_rows);
+
+void matmul_few_rows(const Matmul& args, ThreadPool& pool) {
+  HWY_DYNAMIC_DISPATCH(gemm_few_rows)(args, pool);
+}
+
+}  // namespace flywheel::cpu
+#endif

@@ -1,0 +1,35 @@
+#include "infer/continue_texts.h"
+
+#include "data/utf8.h"
+
+namespace flywheel {
+
+std::string decode_after(const Tokenizer& tokenizer, std::int32_t previous,
+                         std::span<const std::int32_t> tokens) {
+  std::vector<std::int32_t> all{previous};
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  return tokenizer.decode(all).substr(tokenizer.decode(std::span(&previous, 1)).size());
+}
+
+std::vector<std::string> continue_texts(Transformer& model, const TransformerLimits& limits,
+                                        const Tokenizer& tokenizer,
+                                        std::span<const std::string> texts,
+                                        GenerateOptions options) {
+  const std::int32_t end = tokenizer.end_of_document();
+  options.stop_tokens.push_back(end);
+  std::vector<GenerateRequest> requests;
+  for (const std::string& text : texts) {
+    GenerateRequest& request = requests.emplace_back();
+    if (end >= 0) request.prompt.push_back(end);
+    tokenizer.encode(text, request.prompt);
+  }
+  const auto continuations = generate(model, limits, requests, options);
+  std::vector<std::string> results;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    results.push_back(replace_invalid_utf8(
+        decode_after(tokenizer, requests[i].prompt.back(), continuations[i].tokens)));
+  }
+  return results;
+}
+
+}  // namespace flywheel

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/tokenizer.h"
+#include "infer/generator.h"
+
+namespace flywheel {
+
+// The bytes of `tokens` after the token `previous`; some tokenizers leave out a space at the start
+// of what they decode.
+std::string decode_after(const Tokenizer& tokenizer, std::int32_t previous,
+                         std::span<const std::int32_t> tokens);
+
+// The continuations of some texts, one each, as whole UTF-8 text. A text begins a document, as in
+// training; the end of a document ends a continuation.
+std::vector<std::string> continue_texts(Transformer& model, const TransformerLimits& limits,
+                                        const Tokenizer& tokenizer,
+                                        std::span<const std::string> texts,
+                                        GenerateOptions options);
+
+}  // namespace flywheel
