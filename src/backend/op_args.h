@@ -26,6 +26,8 @@ struct Matmul {
   bool transpose_a = false;
   bool transpose_b = false;
   bool accumulate = false;  // out += instead of out =
+  bool few_rows = false;    // for decoding: reads b once, where it lies. Other bits than without,
+                            // but also those of a row whatever the others. Not with transpose_a
 };
 
 // dbias += sum of dout over rows.

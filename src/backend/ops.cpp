@@ -14,6 +14,7 @@ void matmul(Backend& backend, const Matmul& args) {
   op.strided_in("b", args.b, args.transpose_b ? Shape{N, K} : Shape{K, N});
   if (args.bias) op.in("bias", args.bias, {N});
   if (args.accumulate) op.absent("bias", args.bias, "with accumulate");
+  op.that(!(args.few_rows && args.transpose_a), "few_rows does not go with transpose_a");
   backend.matmul(args);
 }
 

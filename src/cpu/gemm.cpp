@@ -171,7 +171,7 @@ namespace flywheel::cpu {
 HWY_EXPORT(gemm);
 
 void matmul(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
-  if (args.out.shape[0] <= kFewRows && !args.transpose_a) {
+  if (args.few_rows) {
     matmul_few_rows(args, pool);
   } else {
     HWY_DYNAMIC_DISPATCH(gemm)(args, pool, workspace);

@@ -12,14 +12,15 @@
 #include "hwy/cache_control.h"
 
 // The products of decoding: a few rows of A, so that the time is that of reading B from memory. B
-// is read once, where it lies. An element's sum has the same order whatever the number of rows and
-// of threads.
+// is read once, where it lies; more than kMostRows rows read its pieces again, from the caches. An
+// element's sum has the same order whatever the number of rows and of threads.
 
 HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 
 constexpr int kVectorLanes = static_cast<int>(hn::MaxLanes(F32()));
 constexpr int kCacheLineFloats = 16;
+constexpr std::int64_t kMostRows = 8;  // whose sums fit the registers
 
 struct FewRows {
   const float* a;
@@ -32,6 +33,12 @@ struct FewRows {
   std::int64_t depth;
   bool accumulate;
 
+  FewRows from_row(std::int64_t row) const {
+    FewRows rest = *this;
+    rest.a += row * a_stride;
+    rest.out += row * out_stride;
+    return rest;
+  }
   HWY_INLINE float addend(std::int64_t row, std::int64_t column) const {
     if (accumulate) return out[row * out_stride + column];
     return bias != nullptr ? bias[column] : 0.0F;
@@ -136,14 +143,16 @@ void gemm_few_rows(const Matmul& args, ThreadPool& pool) {
   const FewRows m{args.a.f32(),   args.a.stride(0),   args.b.f32(),    args.b.stride(0),
                   args.out.f32(), args.out.stride(0), args.bias.f32(), depth,
                   args.accumulate};
-  const Range range = range_of(rows, args.transpose_b,
-                               std::make_integer_sequence<int, static_cast<int>(kFewRows)>());
   constexpr std::int64_t kTaskFloats = 32 * 1024;  // of B
   std::int64_t width = kTaskFloats / std::max<std::int64_t>(1, depth);
   if (!args.transpose_b) width = columns / (2 * pool.size());  // long pieces of rows
   width = std::max<std::int64_t>(1, width / kCacheLineFloats) * kCacheLineFloats;
   pool.for_each((columns + width - 1) / width, [&](std::int64_t task, int) {
-    range(m, task * width, std::min(columns, (task + 1) * width));
+    for (std::int64_t row = 0; row < rows; row += kMostRows) {
+      const Range range = range_of(std::min(kMostRows, rows - row), args.transpose_b,
+                                   std::make_integer_sequence<int, static_cast<int>(kMostRows)>());
+      range(m.from_row(row), task * width, std::min(columns, (task + 1) * width));
+    }
   });
 }
 

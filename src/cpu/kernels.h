@@ -14,9 +14,7 @@ namespace flywheel::cpu {
 std::string simd_target();
 
 void matmul(const Matmul& args, ThreadPool& pool, const Workspace& workspace);
-// The same for up to kFewRows rows of out and an `a` that is not transposed: reads b once, in
-// place.
-inline constexpr std::int64_t kFewRows = 8;
+// The same for Matmul::few_rows.
 void matmul_few_rows(const Matmul& args, ThreadPool& pool);
 
 void bias_backward(const BiasBackward& args, ThreadPool& pool, const Workspace& workspace);

@@ -24,7 +24,7 @@ void AttentionBranch::forward(const Pass& pass, const LayerBuffers& layer) const
   const ActivationMemory& memory = pass.memory;
   const std::int64_t tokens = pass.tokens;
   const TensorView input = pass.matrix(layer.attention_norm.out);
-  qkv_.forward(pass.backend, pass.matrix(layer.qkv), input);
+  qkv_.forward(pass.backend, pass.matrix(layer.qkv), input, pass.decode);
   ops::split_heads_forward(pass.backend, {.q = memory.heads_first(layer.q, tokens, heads_),
                                           .k = memory.heads_first(layer.k, tokens, kv_heads_),
                                           .v = memory.heads_first(layer.v, tokens, kv_heads_),
@@ -43,7 +43,7 @@ void AttentionBranch::forward(const Pass& pass, const LayerBuffers& layer) const
   // Decoded tokens that see the same keys on both paths need them once.
   const bool alike = pass.decode && decode_window(pass, 0) == decode_window(pass, 1);
   if (!alike) attend(pass, layer, 1);
-  gates_.forward(pass.backend, pass.matrix(layer.gate_logits), input);
+  gates_.forward(pass.backend, pass.matrix(layer.gate_logits), input, pass.decode);
   ops::gate_mix_forward(pass.backend,
                         {.out = memory.heads(layer.attention, tokens, heads_),
                          .a = memory.heads(layer.path_out[0], tokens, heads_),
@@ -97,7 +97,8 @@ void AttentionBranch::attend_cached(const Pass& pass, const LayerBuffers& layer,
 }
 
 void AttentionBranch::project(const Pass& pass, const LayerBuffers& layer) const {
-  out_.forward(pass.backend, pass.matrix(pass.buffers().branch), pass.matrix(layer.attention));
+  out_.forward(pass.backend, pass.matrix(pass.buffers().branch), pass.matrix(layer.attention),
+               pass.decode);
 }
 
 void AttentionBranch::backward(const Pass& pass, const LayerBuffers& layer) const {

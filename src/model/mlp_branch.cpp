@@ -9,7 +9,7 @@ MlpBranch::MlpBranch(const ModelConfig& config, const LayerSlots& slots,
 void MlpBranch::forward(const Pass& pass, const LayerBuffers& layer) const {
   const TensorView in = pass.matrix(layer.mlp_in);
   const TensorView act = pass.matrix(layer.mlp_act);
-  in_.forward(pass.backend, in, pass.matrix(layer.mlp_norm.out));
+  in_.forward(pass.backend, in, pass.matrix(layer.mlp_norm.out), pass.decode);
   if (kind_ == MlpKind::Swiglu) {
     ops::swiglu_forward(pass.backend, {.out = act, .gate_up = in});
   } else {
@@ -18,7 +18,8 @@ void MlpBranch::forward(const Pass& pass, const LayerBuffers& layer) const {
 }
 
 void MlpBranch::project(const Pass& pass, const LayerBuffers& layer) const {
-  out_.forward(pass.backend, pass.matrix(pass.buffers().branch), pass.matrix(layer.mlp_act));
+  out_.forward(pass.backend, pass.matrix(pass.buffers().branch), pass.matrix(layer.mlp_act),
+               pass.decode);
 }
 
 void MlpBranch::backward(const Pass& pass, const LayerBuffers& layer) const {

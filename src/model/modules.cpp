@@ -2,8 +2,14 @@
 
 namespace flywheel {
 
-void Linear::forward(Backend& backend, const TensorView& y, const TensorView& x) const {
-  ops::matmul(backend, {.out = y, .a = x, .b = weight_, .bias = bias_, .transpose_b = !in_out_});
+void Linear::forward(Backend& backend, const TensorView& y, const TensorView& x,
+                     bool few_rows) const {
+  ops::matmul(backend, {.out = y,
+                        .a = x,
+                        .b = weight_,
+                        .bias = bias_,
+                        .transpose_b = !in_out_,
+                        .few_rows = few_rows});
 }
 
 void Linear::backward(Backend& backend, const TensorView& dx, const TensorView& dy,

@@ -26,7 +26,9 @@ class Linear {
         dbias_(slabs.gradient(slot.bias)),
         in_out_(slot.in_out) {}
 
-  void forward(Backend& backend, const TensorView& y, const TensorView& x) const;
+  // `few_rows`: as in Matmul.
+  void forward(Backend& backend, const TensorView& y, const TensorView& x,
+               bool few_rows = false) const;
   // dx = dy W^T, or += with `accumulate`; adds to the gradients of W and b.
   void backward(Backend& backend, const TensorView& dx, const TensorView& dy, const TensorView& x,
                 bool accumulate = false) const;

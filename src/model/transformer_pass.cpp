@@ -185,8 +185,12 @@ void Transformer::Impl::head_logits(const Pass& pass, std::span<const std::int64
         pass, rows.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(chunk)));
     const TensorView logits(memory.matrix(buffers.logits, chunk).data, DType::F32,
                             {chunk, config.vocab_size}, backend.device());
-    ops::matmul(backend,
-                {.out = logits, .a = gathered, .b = vocabulary, .bias = {}, .transpose_b = true});
+    ops::matmul(backend, {.out = logits,
+                          .a = gathered,
+                          .b = vocabulary,
+                          .bias = {},
+                          .transpose_b = true,
+                          .few_rows = pass.decode});
     backend.download(out + begin * config.vocab_size, logits);
   }
 }

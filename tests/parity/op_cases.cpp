@@ -12,19 +12,21 @@ OpCase matmul(std::uint32_t seed) {
   const std::int64_t K = c.size("K", {1, 3, 16, 63, 255, 256, 257, 600});
   const reference::MatmulOptions o{c.flag("transpose_a"), c.flag("transpose_b"),
                                    c.flag("accumulate")};
+  const bool few_rows = !o.transpose_a && c.flag("few_rows");
   const Layout layout = c.layout("padded", Layout::kPaddedRows);
   c.add("out", o.accumulate ? Role::kInputOutput : Role::kOutput, {M, N}, layout);
   c.in("a", o.transpose_a ? Shape{K, M} : Shape{M, K}, layout);
   c.in("b", o.transpose_b ? Shape{N, K} : Shape{K, N}, layout);
   if (!o.accumulate && c.flag("bias")) c.in("bias", {N});
-  c->run = [o](Backend& backend, const Views& v) {
+  c->run = [o, few_rows](Backend& backend, const Views& v) {
     ops::matmul(backend, {.out = v["out"],
                           .a = v["a"],
                           .b = v["b"],
                           .bias = v["bias"],
                           .transpose_a = o.transpose_a,
                           .transpose_b = o.transpose_b,
-                          .accumulate = o.accumulate});
+                          .accumulate = o.accumulate,
+                          .few_rows = few_rows});
   };
   c->expect([o](auto& t) { reference::matmul(t, o); });
   return c.finish();
