@@ -22,10 +22,11 @@ cxxopts::Options make_options() {
   cxxopts::Options options("generate",
                            "Continues a prompt. Every token recomputes the whole text: there is no "
                            "key-value cache yet, so long texts are slow.");
-  options.custom_help("--model FOLDER [--prompt TEXT] [OPTION...]");
+  options.custom_help("--model PATH [--prompt TEXT] [OPTION...]");
   auto option = options.add_options();
-  option("model", "a checkpoint, or a run's folder for its latest", cxxopts::value<std::string>(),
-         "FOLDER");
+  option("model",
+         "a run's folder, a checkpoint, a Hugging Face folder, a .gguf or llama2.c .bin file",
+         cxxopts::value<std::string>(), "PATH");
   option("prompt", "text to continue; empty: begin a document",
          cxxopts::value<std::string>()->default_value(""), "TEXT");
   option("tokens", "at most so many tokens",
@@ -54,27 +55,33 @@ int run(int argc, char** argv) {
                                .top_k = args["top-k"].as<std::int64_t>(),
                                .seed = args["seed"].as<std::uint64_t>()};
 
-  const auto folder = checkpoint_folder(args["model"].as<std::string>());
-  const ModelConfig config = read_model_config(folder);
-  const auto tokenizer = load_tokenizer(folder, config);
+  const OpenedModel opened = open_model(args["model"].as<std::string>());
+  const Tokenizer& tokenizer = *opened.tokenizer;
+  const SpecialTokens& special = opened.special;
   const auto prompt = args["prompt"].as<std::string>();
   std::vector<std::int32_t> ids;
-  if (tokenizer->end_of_document() >= 0) ids.push_back(tokenizer->end_of_document());
-  tokenizer->encode(prompt, ids);
+  if (special.begin >= 0 && (special.begin_every_prompt || prompt.empty())) {
+    ids.push_back(special.begin);
+  }
+  tokenizer.encode(prompt, ids);
 
-  const std::int64_t context =
-      std::min(config.max_positions, static_cast<std::int64_t>(ids.size()) + sampling.tokens);
+  const std::int64_t context = std::min(opened.config.max_positions,
+                                        static_cast<std::int64_t>(ids.size()) + sampling.tokens);
   const auto backend = make_cpu_backend(args["threads"].as<int>());
-  Transformer model(config, *backend,
-                    {.max_tokens = context, .max_sequences = 1, .training = false});
-  load_weights(model, *backend, folder);
+  const auto model =
+      load_transformer(opened.weights, opened.config, *backend,
+                       {.max_tokens = context, .max_sequences = 1, .training = false});
 
   fmt::print("{}", prompt);
+  std::int32_t last = ids.empty() ? -1 : ids.back();
   const auto print_token = [&](std::int32_t token) {
-    fmt::print("{}", tokenizer->decode(std::span(&token, 1)));
+    const std::int32_t pair[] = {last, token};
+    fmt::print("{}", tokenizer.decode(pair).substr(tokenizer.decode(std::span(pair, 1)).size()));
     std::fflush(stdout);
+    last = token;
   };
-  generate(model, ids, sampling, tokenizer->end_of_document(), context, print_token);
+  generate(*model, ids, sampling, special.end.empty() ? -1 : special.end.front(), context,
+           print_token);
   fmt::print("\n");
   return 0;
 }

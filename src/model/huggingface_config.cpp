@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/json_fields.h"
+#include "model/huggingface_import.h"
 
 namespace flywheel {
 namespace {
@@ -136,8 +137,7 @@ std::string to_huggingface(const ModelConfig& config, std::optional<std::int64_t
 ModelConfig from_huggingface(std::string_view text, const std::string& source) {
   const Json json = parse_json(text, source);
   const auto fields = json.is_object() ? json.find("flywheel") : json.end();
-  require(fields != json.end(), ErrorKind::Config,
-          "{}: no \"flywheel\" section; expected the config.json of a checkpoint of ours", source);
+  if (fields == json.end()) return import_huggingface(text, source);
   ModelConfig config;
   ConfigFaults faults(source);
   read_fields(config, *fields, faults, "flywheel");

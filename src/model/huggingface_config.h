@@ -18,7 +18,8 @@ std::string huggingface_model_type(const ModelConfig& config);
 // "flywheel". `end_of_text`: the tokenizer's id, written as beginning and end of text.
 std::string to_huggingface(const ModelConfig& config, std::optional<std::int64_t> end_of_text = {});
 
-// Our fields out of such a file. Error Config names `source`, the field and the fault.
+// The model of such a file: our fields where it has them, else what import_huggingface() reads.
+// Error Config names `source`, the field and the fault.
 ModelConfig from_huggingface(std::string_view json, const std::string& source);
 
 }  // namespace flywheel

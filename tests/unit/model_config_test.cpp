@@ -153,7 +153,8 @@ TEST_CASE("a foreign or faulty config.json is refused with its name", "[model]")
     }
     return std::string();
   };
-  REQUIRE(message(R"({"model_type": "llama"})").find("x/config.json: no \"flywheel\"") == 0);
+  REQUIRE(message(R"({"model_type": "llama"})") == "x/config.json: hidden_size is missing");
+  REQUIRE(message(R"({"model_type": "t5"})").find("x/config.json: model_type: \"t5\" is not") == 0);
   REQUIRE(message(R"([1])").find("x/config.json") == 0);
   REQUIRE(message(R"({"flywheel": {"layer": 3}})").find("layer") != std::string::npos);
   REQUIRE(message(R"({"flywheel": {"layers": -3}})").find("flywheel.layers: -3") !=
