@@ -1,8 +1,12 @@
+#include <array>
+
 #include "core/error.h"
+#include "data/llama2c_tokenizer.h"
 #include "infer/load_model.h"
 #include "infer/special_tokens.h"
 #include "model/huggingface_config.h"
 #include "model/huggingface_weights.h"
+#include "model/llama2c_model.h"
 
 namespace flywheel {
 namespace {
@@ -41,13 +45,39 @@ OpenedModel open_folder(const fs::path& path) {
   return model;
 }
 
+// tokenizer.bin or tok512.bin, the number being the vocabulary's size.
+fs::path llama2c_tokenizer_path(const fs::path& model, std::int64_t vocab_size) {
+  const fs::path folder = model.parent_path();
+  const fs::path numbered = folder / fmt::format("tok{}.bin", vocab_size);
+  return fs::exists(numbered) ? numbered : folder / "tokenizer.bin";
+}
+
+OpenedModel open_llama2c_file(const fs::path& path) {
+  Llama2cModel file = open_llama2c_model(path);
+  auto tokenizer = read_llama2c_tokenizer(llama2c_tokenizer_path(path, file.config.vocab_size),
+                                          file.config.vocab_size);
+  return {.path = path,
+          .kind = "llama2.c file",
+          .config = std::move(file.config),
+          .tokenizer = std::move(tokenizer),
+          .special = {.begin = 1, .begin_every_prompt = true, .end = {1, 2}},
+          .weights = std::move(file.weights)};
+}
+
+OpenedModel open_any(const fs::path& path) {
+  require(fs::exists(path), ErrorKind::Data, "{}: no such file or folder", path.string());
+  if (fs::is_directory(path)) return open_folder(path);
+  if (path.extension() == ".bin") return open_llama2c_file(path);
+  fail(ErrorKind::Data,
+       "{}: not a model; expected a run's folder, a checkpoint, a folder with config.json and "
+       "safetensors files, a .gguf file or a llama2.c .bin file",
+       path.string());
+}
+
 }  // namespace
 
 OpenedModel open_model(const fs::path& path) {
-  require(fs::exists(path), ErrorKind::Data, "{}: no such file or folder", path.string());
-  require(fs::is_directory(path), ErrorKind::Data, "{}: not a model; expected a folder",
-          path.string());
-  OpenedModel model = open_folder(path);
+  OpenedModel model = open_any(path);
   check_vocabulary(model);
   return model;
 }
