@@ -1,9 +1,11 @@
 #include <array>
 
 #include "core/error.h"
+#include "data/gguf_tokenizer.h"
 #include "data/llama2c_tokenizer.h"
 #include "infer/load_model.h"
 #include "infer/special_tokens.h"
+#include "model/gguf_model.h"
 #include "model/huggingface_config.h"
 #include "model/huggingface_weights.h"
 #include "model/llama2c_model.h"
@@ -64,9 +66,38 @@ OpenedModel open_llama2c_file(const fs::path& path) {
           .weights = std::move(file.weights)};
 }
 
+// The gguf's own ids; a text ends with the end of a turn, too.
+SpecialTokens special_tokens(const Gguf& file) {
+  const auto id_of = [&](std::string_view name) {
+    return static_cast<std::int32_t>(
+        file.integer_or(fmt::format("tokenizer.ggml.{}_token_id", name), -1));
+  };
+  const bool begins = file.text("tokenizer.ggml.model") == "llama" ||
+                      file.text_or("tokenizer.ggml.pre", "") == "llama-bpe";
+  SpecialTokens special{
+      .begin = id_of("bos"),
+      .begin_every_prompt = file.boolean_or("tokenizer.ggml.add_bos_token", begins),
+      .end = {}};
+  for (const char* name : {"eos", "eot"}) {
+    if (id_of(name) >= 0) special.end.push_back(id_of(name));
+  }
+  return special;
+}
+
+OpenedModel open_gguf_file(const fs::path& path) {
+  GgufModel model = open_gguf_model(path);
+  return {.path = path,
+          .kind = "GGUF file",
+          .config = std::move(model.config),
+          .tokenizer = read_gguf_tokenizer(*model.file),
+          .special = special_tokens(*model.file),
+          .weights = std::move(model.weights)};
+}
+
 OpenedModel open_any(const fs::path& path) {
   require(fs::exists(path), ErrorKind::Data, "{}: no such file or folder", path.string());
   if (fs::is_directory(path)) return open_folder(path);
+  if (path.extension() == ".gguf") return open_gguf_file(path);
   if (path.extension() == ".bin") return open_llama2c_file(path);
   fail(ErrorKind::Data,
        "{}: not a model; expected a run's folder, a checkpoint, a folder with config.json and "
