@@ -93,8 +93,23 @@ WordRules word_rules(const Gguf& file) {
   return {.pre_tokenizer = {{"type", "Sequence"}, {"pretokenizers", {digits, byte_level(true)}}}};
 }
 
+// The token that belongs before every text; -1: none does.
+std::int32_t begin_token(const Gguf& file, const std::vector<ScoredPiece>& pieces) {
+  if (!gguf_begins_every_text(file)) return -1;
+  const std::int64_t id = file.integer_or("tokenizer.ggml.bos_token_id", -1);
+  require(id < static_cast<std::int64_t>(pieces.size()), ErrorKind::Data,
+          "{}: tokenizer.ggml.bos_token_id: {} is none of the {} tokens", file.source(), id,
+          pieces.size());
+  return static_cast<std::int32_t>(std::max<std::int64_t>(id, -1));
+}
+
 std::string byte_level_json(const Gguf& file) {
   const std::vector<ScoredPiece> pieces = read_pieces(file, false);
+  const std::int32_t begin = begin_token(file, pieces);
+  const Json processor =
+      begin < 0
+          ? Json(nullptr)
+          : Json::parse(begin_processor_json(pieces[static_cast<std::size_t>(begin)].text, begin));
   const WordRules rules = word_rules(file);
   Json added = Json::array();
   Json vocabulary = Json::object();
@@ -119,7 +134,7 @@ std::string byte_level_json(const Gguf& file) {
                      {"added_tokens", added},
                      {"normalizer", rules.normalizer},
                      {"pre_tokenizer", rules.pre_tokenizer},
-                     {"post_processor", nullptr},
+                     {"post_processor", processor},
                      {"decoder", byte_level(true)},
                      {"model",
                       {{"type", "BPE"},
@@ -135,18 +150,26 @@ std::string byte_level_json(const Gguf& file) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string scored_json(const Gguf& file) {
+  const std::vector<ScoredPiece> pieces = read_pieces(file, true);
+  const bool space = file.boolean_or("tokenizer.ggml.add_space_prefix", true);
+  return sentencepiece_json(pieces, space, begin_token(file, pieces));
+}
+
 }  // namespace
+
+bool gguf_begins_every_text(const Gguf& file) {
+  const bool usual = file.text("tokenizer.ggml.model") == "llama" ||
+                     file.text_or("tokenizer.ggml.pre", "") == "llama-bpe";
+  return file.boolean_or("tokenizer.ggml.add_bos_token", usual);
+}
 
 std::unique_ptr<Tokenizer> read_gguf_tokenizer(const Gguf& file) {
   const std::string model = file.text("tokenizer.ggml.model");
   require(model == "gpt2" || model == "llama", ErrorKind::Data,
           "{}: tokenizer.ggml.model: \"{}\" is not supported; expected \"gpt2\" or \"llama\"",
           file.source(), model);
-  const std::string json =
-      model == "gpt2"
-          ? byte_level_json(file)
-          : sentencepiece_json(read_pieces(file, true),
-                               file.boolean_or("tokenizer.ggml.add_space_prefix", true), -1);
+  const std::string json = model == "gpt2" ? byte_level_json(file) : scored_json(file);
   return std::make_unique<BpeTokenizer>(parse_tokenizer_json(json, file.source()));
 }
 

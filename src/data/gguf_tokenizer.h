@@ -12,4 +12,8 @@ namespace flywheel {
 // key and what is supported. It is a tokenizer.json's from here on: save() writes one.
 std::unique_ptr<Tokenizer> read_gguf_tokenizer(const Gguf& file);
 
+// Whether the token that begins a text belongs before every prompt: add_bos_token, or what
+// llama.cpp does where that is absent.
+bool gguf_begins_every_text(const Gguf& file);
+
 }  // namespace flywheel

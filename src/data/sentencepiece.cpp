@@ -90,6 +90,10 @@ Json post_processor(const std::string& begin, std::int32_t id) {
 
 }  // namespace
 
+std::string begin_processor_json(const std::string& begin, std::int32_t id) {
+  return post_processor(begin, id).dump();
+}
+
 std::string byte_piece(unsigned char byte) {
   return fmt::format("<0x{:02X}>", byte);
 }

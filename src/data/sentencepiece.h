@@ -22,6 +22,9 @@ std::string bytes_of_piece(std::string_view piece);
 // "<0x0A>" of 10.
 std::string byte_piece(unsigned char byte);
 
+// The post-processor, as JSON, that puts the token `begin` before every text.
+std::string begin_processor_json(const std::string& begin, std::int32_t id);
+
 // The tokenizer.json that encodes as the pieces (by id) do, the form of Llama 2's: merges in the
 // order of their scores, bytes for characters that are no piece, and a space before the text if
 // `space_prefix`. `begin` >= 0 is put before every text by readers that apply a post-processor.

@@ -72,12 +72,8 @@ SpecialTokens special_tokens(const Gguf& file) {
     return static_cast<std::int32_t>(
         file.integer_or(fmt::format("tokenizer.ggml.{}_token_id", name), -1));
   };
-  const bool begins = file.text("tokenizer.ggml.model") == "llama" ||
-                      file.text_or("tokenizer.ggml.pre", "") == "llama-bpe";
   SpecialTokens special{
-      .begin = id_of("bos"),
-      .begin_every_prompt = file.boolean_or("tokenizer.ggml.add_bos_token", begins),
-      .end = {}};
+      .begin = id_of("bos"), .begin_every_prompt = gguf_begins_every_text(file), .end = {}};
   for (const char* name : {"eos", "eot"}) {
     if (id_of(name) >= 0) special.end.push_back(id_of(name));
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 
 #include "core/error.h"
@@ -76,8 +77,10 @@ class Metadata {
   std::int64_t size_or(std::string_view name, std::int64_t otherwise) const {
     return has(name) ? size(name) : otherwise;
   }
+  // The shortest decimal that is the file's float32: 1e-5, not 9.99999975e-06.
   double number_or(std::string_view name, double otherwise) const {
-    return file_.number_or(key(name), otherwise);
+    const double value = file_.number_or(key(name), otherwise);
+    return std::strtod(fmt::format("{}", static_cast<float>(value)).c_str(), nullptr);
   }
   std::string text_or(std::string_view name, std::string_view otherwise) const {
     return file_.text_or(key(name), otherwise);

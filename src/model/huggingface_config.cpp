@@ -100,6 +100,11 @@ std::string architecture(const std::string& type) {
   return "FlywheelForCausalLM";
 }
 
+Json token_json(const std::vector<std::int32_t>& ids) {
+  if (ids.empty()) return nullptr;
+  return ids.size() == 1 ? Json(ids.front()) : Json(ids);
+}
+
 }  // namespace
 
 std::string huggingface_model_type(const ModelConfig& config) {
@@ -114,20 +119,19 @@ std::string huggingface_model_type(const ModelConfig& config) {
   return layers.all_swa && !c.attention_bias && !c.mlp_bias ? "mistral" : "flywheel";
 }
 
-std::string to_huggingface(const ModelConfig& config, std::optional<std::int64_t> end_of_text) {
+std::string to_huggingface(const ModelConfig& config, const HuggingfaceNotes& notes) {
   const ModelConfig c = with_defaults(config);
   const std::string type = huggingface_model_type(c);
   Json json{
       {"architectures", {architecture(type)}}, {"model_type", type}, {"vocab_size", c.vocab_size}};
   json.update(is_gpt2_family(c) ? gpt2_json(c) : llama_json(c));
   add_sliding_window(json, type, summarize(c));
-  const Json token = end_of_text ? Json(*end_of_text) : Json(nullptr);
   json["tie_word_embeddings"] = c.tie_embeddings;
   json["initializer_range"] = c.initializer_range;
-  json["bos_token_id"] = token;
-  json["eos_token_id"] = token;
+  json["bos_token_id"] = notes.begin < 0 ? Json(nullptr) : Json(notes.begin);
+  json["eos_token_id"] = token_json(notes.end);
   json["pad_token_id"] = nullptr;
-  json["torch_dtype"] = "float32";
+  json["torch_dtype"] = notes.dtype;
   json["use_cache"] = true;
   json["transformers_version"] = "4.57.0";
   json["flywheel"] = write_fields(config);

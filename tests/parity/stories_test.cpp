@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "cpu/cpu_backend.h"
-#include "infer/load_model.h"
+#include "infer/export_model.h"
 #include "infer/sample.h"
 #include "support/catch.h"
 #include "support/test_data.h"
@@ -46,4 +46,7 @@ TEST_CASE("stories260K tells llama2.c's story", "[import]") {
   REQUIRE(opened.config.head_dim == 0);
   const std::string text = greedy_text(opened, 256);
   REQUIRE(text.substr(0, std::string(kReference).size()) == kReference);
+  const TemporaryFolder folder;
+  export_model(opened, folder.path(), {.type = StoredType::F32});
+  REQUIRE(greedy_text(open_model(folder.path()), 256) == text);
 }

@@ -132,7 +132,7 @@ TEST_CASE("a checkpoint's config.json names the transformers class", "[model]") 
   };
   for (const auto& [config, type] : expected) {
     REQUIRE(huggingface_model_type(config) == type);
-    const std::string text = to_huggingface(config, 50256);
+    const std::string text = to_huggingface(config, {.begin = 50256, .end = {50256}});
     const Json json = parse_json(text, "config.json");
     REQUIRE(json["model_type"] == type);
     REQUIRE(json["eos_token_id"] == 50256);
