@@ -194,14 +194,10 @@ ModelConfig gguf_config(const Gguf& file) {
   return config;
 }
 
-GgufModel open_gguf_model(const fs::path& path) {
-  auto bytes = std::make_shared<const MappedFile>(path);
-  auto file = std::make_shared<const Gguf>(bytes->bytes(), path.string());
-  GgufModel model{file, gguf_config(*file), WeightsSource(path)};
-  const ModelConfig config = with_defaults(model.config);
-  const bool interleaved = file->text("general.architecture") == "llama";
-  model.weights.keep(bytes);
-  for (const GgufTensor& tensor : file->tensors()) {
+void add_gguf_tensors(const Gguf& file, const ModelConfig& given, WeightsSource& source) {
+  const ModelConfig config = with_defaults(given);
+  const bool interleaved = file.text("general.architecture") == "llama";
+  for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.name == "rope_freqs.weight") continue;
     StoredTensor stored{.name = huggingface_name(tensor.name),
                         .shape = tensor.shape,
@@ -211,8 +207,16 @@ GgufModel open_gguf_model(const fs::path& path) {
     const auto layer = split_name(tensor.name);
     if (interleaved && layer && layer->part == "attn_q") stored.interleaved_heads = config.heads;
     if (interleaved && layer && layer->part == "attn_k") stored.interleaved_heads = config.kv_heads;
-    model.weights.add(std::move(stored));
+    source.add(std::move(stored));
   }
+}
+
+GgufModel open_gguf_model(const fs::path& path) {
+  auto bytes = std::make_shared<const MappedFile>(path);
+  auto file = std::make_shared<const Gguf>(bytes->bytes(), path.string());
+  GgufModel model{file, gguf_config(*file), WeightsSource(path)};
+  model.weights.keep(bytes);
+  add_gguf_tensors(*file, model.config, model.weights);
   return model;
 }
 

@@ -20,7 +20,8 @@ struct GgufModel {
 // Error Data or Config names the file, the key or tensor, and what is supported.
 GgufModel open_gguf_model(const std::filesystem::path& path);
 
-// The model that the metadata describes.
+// Its parts: the model that the metadata describes, and the tensors under Hugging Face's names.
 ModelConfig gguf_config(const Gguf& file);
+void add_gguf_tensors(const Gguf& file, const ModelConfig& config, WeightsSource& source);
 
 }  // namespace flywheel
