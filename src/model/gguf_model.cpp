@@ -31,7 +31,7 @@ constexpr std::array kLayerParts{
     Rename{"attn_output", "self_attn.o_proj"}, Rename{"attn_q_norm", "self_attn.q_norm"},
     Rename{"attn_k_norm", "self_attn.k_norm"}, Rename{"ffn_norm", "post_attention_layernorm"},
     Rename{"ffn_gate", "mlp.gate_proj"},       Rename{"ffn_up", "mlp.up_proj"},
-    Rename{"ffn_down", "mlp.down_proj"},
+    Rename{"ffn_down", "mlp.down_proj"},       Rename{"ffn_gate_inp", "mlp.gate"},
 };
 
 // "blk.3.attn_q.weight" in parts.
@@ -63,6 +63,24 @@ std::string huggingface_name(std::string_view name) {
     return fmt::format("model.layers.{}.{}.{}", layer->layer, rename.huggingface, layer->kind);
   }
   return std::string(name);
+}
+
+// Takes apart "ffn_gate_exps" and its like, [E, out, in].
+void add_experts(const StoredTensor& tensor, const LayerName& stack, WeightsSource& source) {
+  require(
+      tensor.type != StoredType::Unsupported && tensor.shape.size() == 3, ErrorKind::Data,
+      "{}: tensor '{}' is {} with {} dimensions; expected three, and F32, F16, BF16, F64, Q8_0, "
+      "Q4_0 or Q4_1",
+      source.path().string(), tensor.name, tensor.type_name, tensor.shape.size());
+  std::string_view part = stack.part;  // "gate" is wanted
+  part.remove_suffix(std::string_view("_exps").size());
+  if (part.starts_with("ffn_")) part.remove_prefix(std::string_view("ffn_").size());
+  std::vector<std::string> names;
+  for (std::int64_t e = 0; e < tensor.shape.front(); ++e) {
+    names.push_back(
+        fmt::format("model.layers.{}.mlp.experts.{}.{}_proj.{}", stack.layer, e, part, stack.kind));
+  }
+  source.add_stack(tensor, names);
 }
 
 // The reader of one architecture's keys.
@@ -142,8 +160,9 @@ void refuse_unsupported(const Metadata& metadata, const ModelConfig& config) {
     const std::int64_t value = metadata.size_or(name, head_dim);
     if (value != head_dim) metadata.refuse(name, value, fmt::format("{}", head_dim));
   }
-  if (metadata.size_or("expert_count", 0) > 0) {
-    metadata.refuse("expert_count", metadata.size("expert_count"), "0");
+  if (metadata.size_or("expert_count", 0) != config.experts.count) {
+    metadata.refuse("expert_count", metadata.size("expert_count"),
+                    fmt::format("{}", config.experts.count));
   }
 }
 
@@ -155,9 +174,11 @@ bool has_tensor(const Gguf& file, std::string_view name) {
 
 ModelConfig gguf_config(const Gguf& file) {
   const Metadata metadata(file);
-  const bool qwen3 = metadata.architecture() == "qwen3";
+  const bool experts = metadata.architecture() == "qwen3moe";
+  const bool qwen3 = experts || metadata.architecture() == "qwen3";
   require(qwen3 || metadata.architecture() == "llama", ErrorKind::Config,
-          "{}: general.architecture: \"{}\" is not supported; expected \"llama\" or \"qwen3\"",
+          "{}: general.architecture: \"{}\" is not supported; expected \"llama\", \"qwen3\" or "
+          "\"qwen3moe\"",
           file.source(), metadata.architecture());
   const GgufTensor* embedding = file.find("token_embd.weight");
   require(embedding != nullptr && embedding->shape.size() == 2, ErrorKind::Data,
@@ -174,6 +195,12 @@ ModelConfig gguf_config(const Gguf& file) {
   config.norm_eps = metadata.number_or("attention.layer_norm_rms_epsilon", 1e-5);
   config.rope_theta = metadata.number_or("rope.freq_base", 10000.0);
   config.qk_norm = qwen3;
+  if (experts) {
+    config.experts = {.count = metadata.size("expert_count"),
+                      .per_token = metadata.size("expert_used_count"),
+                      .intermediate_size = metadata.size("expert_feed_forward_length"),
+                      .normalize = true};
+  }
   config.attention_bias = has_tensor(file, "blk.0.attn_q.bias");
   config.mlp_bias = has_tensor(file, "blk.0.ffn_up.bias");
   config.tie_embeddings = !has_tensor(file, "output.weight");
@@ -205,6 +232,10 @@ void add_gguf_tensors(const Gguf& file, const ModelConfig& given, WeightsSource&
                         .type_name = tensor.type_name,
                         .bytes = tensor.bytes};
     const auto layer = split_name(tensor.name);
+    if (layer && config.experts.count > 0 && layer->part.ends_with("_exps")) {
+      add_experts(stored, *layer, source);
+      continue;
+    }
     if (interleaved && layer && layer->part == "attn_q") stored.interleaved_heads = config.heads;
     if (interleaved && layer && layer->part == "attn_k") stored.interleaved_heads = config.kv_heads;
     source.add(std::move(stored));

@@ -10,8 +10,8 @@
 namespace flywheel {
 
 // The transformers class that computes what this model computes: "gpt2", "llama", "mistral"
-// (sliding window everywhere) or "qwen3" (q/k norm; full and sliding layers of one window); else
-// "flywheel".
+// (sliding window everywhere), "qwen3" (q/k norm; full and sliding layers of one window) or
+// "qwen3_moe" (the same with experts); else "flywheel".
 std::string huggingface_model_type(const ModelConfig& config);
 
 // What config.json says beside the architecture.

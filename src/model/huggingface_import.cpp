@@ -185,6 +185,19 @@ ModelConfig read_llama_like(const Fields& fields, const LlamaDefaults& defaults)
   return config;
 }
 
+// Every layer must have experts.
+void read_experts(const Fields& fields, ModelConfig& config) {
+  ExpertsConfig& experts = config.experts;
+  const char* const count = fields.has("num_experts") ? "num_experts" : "num_local_experts";
+  experts.count = fields.integer_or(count, 128);
+  if (experts.count == 0) fields.refuse(count, "1 or more");
+  experts.per_token = fields.integer_or("num_experts_per_tok", 8);
+  experts.intermediate_size = fields.integer_or("moe_intermediate_size", 768);
+  experts.normalize = fields.boolean_or("norm_topk_prob", false);
+  fields.expect("mlp_only_layers", {Json::array()});
+  fields.expect("decoder_sparse_step", {1});
+}
+
 ModelConfig read_gpt2(const Fields& fields) {
   ModelConfig config;
   config.hidden_size = fields.integer("n_embd");
@@ -215,16 +228,19 @@ ModelConfig read_model(const Fields& fields) {
     read_mistral_window(fields, config);
     return config;
   }
-  if (type == "qwen3") {
-    ModelConfig config = read_llama_like(fields, {32, 128, 32768});
+  if (type == "qwen3" || type == "qwen3_moe") {
+    const bool experts = type == "qwen3_moe";
+    ModelConfig config = read_llama_like(
+        fields, experts ? LlamaDefaults{4, 0, 32768} : LlamaDefaults{32, 128, 32768});
     config.qk_norm = true;
     fields.expect("mlp_bias", {false});
-    read_qwen3_windows(fields, false, config);
+    if (experts) read_experts(fields, config);
+    read_qwen3_windows(fields, experts, config);
     return config;
   }
   if (type == "gpt2") return read_gpt2(fields);
   if (!fields.has("model_type")) fields.at("model_type");
-  fields.refuse("model_type", "\"llama\", \"mistral\", \"qwen3\" or \"gpt2\"");
+  fields.refuse("model_type", "\"llama\", \"mistral\", \"qwen3\", \"qwen3_moe\" or \"gpt2\"");
 }
 
 }  // namespace

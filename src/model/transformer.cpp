@@ -20,6 +20,9 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
   require(limits.max_tokens > 0 && limits.max_sequences > 0, ErrorKind::Config,
           "a micro-batch needs room for at least one token and one sequence, not {} and {}",
           limits.max_tokens, limits.max_sequences);
+  require(config.experts.count == 0 || !limits.training, ErrorKind::Config,
+          "model.experts.count: {}: a mixture of experts cannot be trained yet; expected 0",
+          config.experts.count);
   return with_defaults(config);
 }
 

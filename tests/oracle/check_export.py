@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 MODELS = pathlib.Path("tests/golden/models")
-NAMES = ["llama", "llama_linear", "qwen3", "qwen3_window", "mistral", "gpt2"]
+NAMES = ["llama", "llama_linear", "qwen3", "qwen3_window", "mistral", "gpt2", "qwen3_moe"]
 
 
 def check(program, path, golden, dtype, limit):

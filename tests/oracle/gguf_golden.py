@@ -19,7 +19,8 @@ SIZES = dict(SIZES, intermediate_size=64)
 PARTS = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
          "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
          "self_attn.k_norm": "attn_k_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
-         "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+         "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp",
+         "mlp.experts.gate_up_proj": "ffn_gate_exps", "mlp.experts.down_proj": "ffn_down_exps"}
 OUTSIDE = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
            "lm_head.weight": "output.weight"}
 SHOWN = ["model.layers.0." + part + ".weight" for part in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",

@@ -9,7 +9,8 @@ using namespace flywheel::test;
 // Folders that transformers wrote, and what it computes with them: tests/oracle/import_golden.py.
 
 TEST_CASE("models of transformers give its logits", "[import]") {
-  for (const char* name : {"llama", "llama_linear", "qwen3", "qwen3_window", "mistral", "gpt2"}) {
+  for (const char* name :
+       {"llama", "llama_linear", "qwen3", "qwen3_window", "qwen3_moe", "mistral", "gpt2"}) {
     const auto folder = golden("models") / name;
     const OpenedModel model = open_model(folder);
     REQUIRE(model.kind == "Hugging Face folder");

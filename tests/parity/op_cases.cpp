@@ -216,7 +216,8 @@ OpCase layer_norm_backward(std::uint32_t seed) {
 
 }  // namespace
 
-std::vector<OpCase> model_op_cases();  // the other half of the table, op_cases_model.cpp
+std::vector<OpCase> model_op_cases();   // op_cases_model.cpp
+std::vector<OpCase> expert_op_cases();  // op_cases_experts.cpp
 
 std::vector<OpCase> all_op_cases() {
   std::vector<OpCase> cases;
@@ -229,6 +230,7 @@ std::vector<OpCase> all_op_cases() {
     }
   }
   for (OpCase& op_case : model_op_cases()) cases.push_back(std::move(op_case));
+  for (OpCase& op_case : expert_op_cases()) cases.push_back(std::move(op_case));
   return cases;
 }
 
