@@ -42,7 +42,7 @@ def main():
     for name in NAMES:
         for dtype, limit in (("f32", 1e-5), ("bf16", 3e-2), ("f16", 3e-3)):
             check(program, MODELS / name, MODELS / name / "logits.safetensors", dtype, limit)
-    for name in ("llama", "qwen3", "sentencepiece"):
+    for name in ("llama", "qwen3", "qwen3moe", "sentencepiece"):
         check(program, MODELS / f"{name}.gguf", MODELS / f"{name}.safetensors", "f32", 1e-5)
 
 

@@ -20,7 +20,7 @@ PARTS = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_att
          "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
          "self_attn.k_norm": "attn_k_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
          "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp",
-         "mlp.experts.gate_up_proj": "ffn_gate_exps", "mlp.experts.down_proj": "ffn_down_exps"}
+         "mlp.experts.down_proj": "ffn_down_exps"}
 OUTSIDE = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
            "lm_head.weight": "output.weight"}
 SHOWN = ["model.layers.0." + part + ".weight" for part in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
@@ -41,6 +41,14 @@ def qwen3():
                  ffn_up=Type.Q4_0, ffn_down=Type.Q8_0, token_embd=Type.F16, output=Type.Q8_0)
     config = transformers.Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=False,
                                       rope_parameters=dict(rope_type="default", rope_theta=1e6))
+    return config, types, byte_level("qwen2")
+
+
+def qwen3moe():
+    types = dict(attn_q=Type.F16, ffn_gate_exps=Type.Q4_1, ffn_up_exps=Type.Q8_0, ffn_down_exps=Type.Q4_0,
+                 token_embd=Type.Q8_0, output=Type.Q8_0)
+    config = transformers.Qwen3MoeConfig(**SIZES, head_dim=16, num_experts=4, num_experts_per_tok=2,
+                                         moe_intermediate_size=32, norm_topk_prob=True, tie_word_embeddings=False)
     return config, types, byte_level("qwen2")
 
 
@@ -97,7 +105,7 @@ def heads_of(name, config):
 def gguf_name(name):
     if name in OUTSIDE:
         return OUTSIDE[name]
-    _, _, layer, *part, kind = name.split(".")
+    _, _, layer, *part, kind = name.removesuffix(".weight").split(".") + ["weight"]
     return f"blk.{layer}.{PARTS['.'.join(part)]}.{kind}"
 
 
@@ -113,6 +121,20 @@ def add_metadata(writer, config):
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
     writer.add_rope_dimension_count(config.head_dim)
+    if config.model_type == "qwen3_moe":
+        writer.add_expert_count(config.num_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+
+
+def add_experts(writer, key, weight, types):
+    """The gates' rows stand before those of up; llama.cpp has a tensor for each."""
+    read = []
+    for part, half in zip(("ffn_gate_exps", "ffn_up_exps"), weight.chunk(2, dim=1)):
+        stored = gguf.quantize(half.numpy(), types[part])
+        writer.add_tensor(f"blk.{key.split('.')[2]}.{part}.weight", stored, raw_dtype=types[part])
+        read.append(torch.from_numpy(np.array(gguf.dequantize(stored, types[part]), dtype=np.float32)))
+    return torch.cat(read, dim=1)
 
 
 def rope_divisors(config):
@@ -127,14 +149,18 @@ def rope_divisors(config):
 
 
 def make(name, config, types, write_tokenizer):
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    model = transformers.AutoModelForCausalLM.from_config(
+        config, attn_implementation="eager", experts_implementation="eager").eval()
     fill(model)
-    writer = gguf.GGUFWriter(OUT / f"{name}.gguf", config.model_type)
+    writer = gguf.GGUFWriter(OUT / f"{name}.gguf", config.model_type.replace("_", ""))
     add_metadata(writer, config)
     write_tokenizer(writer)
     state = {}
     for key, weight in model.state_dict().items():
         if key == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        if key.endswith("gate_up_proj"):
+            state[key] = add_experts(writer, key, weight, types)
             continue
         stored_name = gguf_name(key)
         heads = heads_of(stored_name, config)
@@ -157,14 +183,14 @@ def make(name, config, types, write_tokenizer):
         double = model.double()(tokens, use_cache=False).logits[0]
     error = (single.double() - double).pow(2).mean().sqrt()
     assert error < 1e-4 * double.pow(2).mean().sqrt(), error
-    shown = {key: state[key] for key in SHOWN} if name != "sentencepiece" else {}
+    shown = {key: state[key] for key in SHOWN} if name in ("llama", "qwen3") else {}
     save_file({"tokens": tokens[0].int(), "logits": double.float().contiguous(), "error": error.float().reshape(1),
                **shown}, OUT / f"{name}.safetensors", metadata={"format": "pt"})
     print(name, "float32 error of PyTorch", error.item())
 
 
 def main():
-    for kind in (llama, qwen3, sentencepiece):
+    for kind in (llama, qwen3, qwen3moe, sentencepiece):
         make(kind.__name__, *kind())
 
 

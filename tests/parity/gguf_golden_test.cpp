@@ -21,7 +21,7 @@ std::vector<float> read_all(const WeightsSource& weights, const std::string& nam
 }  // namespace
 
 TEST_CASE("GGUF files give transformers' logits", "[import]") {
-  for (const std::string name : {"llama", "qwen3", "sentencepiece"}) {
+  for (const std::string name : {"llama", "qwen3", "qwen3moe", "sentencepiece"}) {
     const OpenedModel model = open_model(golden("models/" + name + ".gguf"));
     REQUIRE(model.kind == "GGUF file");
     require_golden_logits(model, golden("models/" + name + ".safetensors"));

@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::vector<std::string> kModels{"llama",      "llama_linear",      "qwen3", "qwen3_window",
-                                       "qwen3_moe",  "mistral",           "gpt2",  "llama.gguf",
-                                       "qwen3.gguf", "sentencepiece.gguf"};
+const std::vector<std::string> kModels{
+    "llama", "llama_linear", "qwen3",      "qwen3_window",  "qwen3_moe",         "mistral",
+    "gpt2",  "llama.gguf",   "qwen3.gguf", "qwen3moe.gguf", "sentencepiece.gguf"};
 
 std::vector<float> values_of(const WeightsSource& weights, const StoredTensor& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
