@@ -326,8 +326,12 @@ void measure_streams(Bench& bench) {
       bench, "cross_entropy", 8,
       [&] {
         return std::function<void()>(
-            [&backend, a = CrossEntropy{bench.tensor({kRows}), bench.tensor({kRows, kVocabulary}),
-                                        bench.tensor({kRows}, DType::I32), kVocabulary, 1.0F}] {
+            [&backend, a = CrossEntropy{.losses = bench.tensor({kRows}),
+                                        .most_likely = {},
+                                        .logits = bench.tensor({kRows, kVocabulary}),
+                                        .targets = bench.tensor({kRows}, DType::I32),
+                                        .vocab_size = kVocabulary,
+                                        .gradient_scale = 1.0F}] {
               ops::cross_entropy(backend, a);
             });
       },

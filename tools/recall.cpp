@@ -63,16 +63,18 @@ int run(int argc, char** argv) {
           "--model and --texts are needed; see recall --help");
   const auto texts = read_recall_file(args["texts"].as<std::string>());
   const OpenedModel opened = open_model(args["model"].as<std::string>());
+  ModelConfig config = opened.config;
+  config.attention.per_sequence = false;  // as evaluate does
   const TransformerLimits limits{
-      .max_tokens = std::clamp<std::int64_t>(opened.config.max_positions, 4096, 16384),
+      .max_tokens = std::clamp<std::int64_t>(config.max_positions, 4096, 16384),
       .max_sequences = 64,
       .training = false};
   const auto backend = make_cpu_backend(args["threads"].as<int>());
-  const auto model = load_transformer(opened.weights, opened.config, *backend, limits);
-  const RecallResult result =
-      evaluate_recall(*model, *opened.tokenizer, texts, limits, args["seed"].as<std::uint64_t>());
+  const auto model = load_transformer(opened.weights, config, *backend, limits);
+  Scorer scorer(*model, limits, args["seed"].as<std::uint64_t>());
+  const RecallResult result = evaluate_recall(scorer, *opened.tokenizer, texts);
   const std::int64_t mean_length = result.tokens / result.texts;
-  print_result(result, Transformer::cost(opened.config, mean_length).mean_visible_keys);
+  print_result(result, Transformer::cost(config, mean_length).mean_visible_keys);
   return 0;
 }
 

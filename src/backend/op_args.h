@@ -241,11 +241,12 @@ struct GeluBackward {
 
 // Per row: loss = logsumexp(logits[0..V)) - logits[target] + z_loss * logsumexp^2; and, in place of
 // the logits, gradient_scale * dloss/dlogits (columns V..Vp get 0). gradient_scale 0 leaves the
-// logits alone. A target of -1 gives loss 0 and a gradient of 0.
+// logits alone. A target of -1 gives loss 0, a gradient of 0 and the most likely token -1.
 struct CrossEntropy {
-  TensorView losses;   // [t], without the z-loss term
-  TensorView logits;   // [t, Vp]; overwritten by the gradient
-  TensorView targets;  // [t] i32
+  TensorView losses;       // [t], without the z-loss term
+  TensorView most_likely;  // [t] i32, optional: index of the largest logit, the lowest of equals
+  TensorView logits;       // [t, Vp]; overwritten by the gradient
+  TensorView targets;      // [t] i32
   std::int64_t vocab_size = 0;
   float gradient_scale = 0;
   float z_loss = 0;

@@ -323,6 +323,7 @@ void cross_entropy(Backend& backend, const CrossEntropy& args) {
   op.that(0 < args.vocab_size && args.vocab_size <= Vp,
           "vocab_size is not within 1 and the columns of logits");
   op.out("losses", args.losses, {t});
+  if (args.most_likely) op.out("most_likely", args.most_likely, {t}, DType::I32);
   op.out("logits", args.logits, {t, Vp});
   op.in("targets", args.targets, {t}, DType::I32);
   backend.cross_entropy(args);

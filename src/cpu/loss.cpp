@@ -34,6 +34,22 @@ HWY_INLINE float largest(const float* x, std::int64_t count) {
   return best;
 }
 
+// The first of x[0..count) that equals `value`; 0 if none does (there is a NaN).
+HWY_INLINE std::int64_t index_of(const float* x, std::int64_t count, float value) {
+  const F32 d;
+  const auto wanted = hn::Set(d, value);
+  const auto step = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + step <= count; i += step) {
+    const std::intptr_t lane = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, x + i), wanted));
+    if (lane >= 0) return i + lane;
+  }
+  for (; i < count; ++i) {
+    if (x[i] == value) return i;
+  }
+  return 0;
+}
+
 // Sum of e^(x - shift); the terms replace x if kStore.
 template <bool kStore>
 HWY_INLINE float sum_of_exponentials(float* x, std::int64_t count, float shift) {
@@ -65,11 +81,15 @@ void cross_entropy_rows(const CrossEntropy& args, std::int64_t begin, std::int64
     const std::int32_t target = args.targets.i32()[row];
     if (target < 0) {
       args.losses.f32()[row] = 0;
+      if (args.most_likely) args.most_likely.i32()[row] = -1;
       if (args.gradient_scale != 0) std::fill_n(x, padded, 0.0F);
       continue;
     }
     const float target_logit = x[target];
     const float top = largest(x, vocab);
+    if (args.most_likely) {
+      args.most_likely.i32()[row] = static_cast<std::int32_t>(index_of(x, vocab, top));
+    }
     const float sum = args.gradient_scale != 0 ? sum_of_exponentials<true>(x, vocab, top)
                                                : sum_of_exponentials<false>(x, vocab, top);
     const float log_sum = std::log(sum);

@@ -8,7 +8,6 @@
 
 #include "core/error.h"
 #include "core/file_io.h"
-#include "model/sequence_packer.h"
 
 namespace flywheel {
 namespace {
@@ -31,133 +30,22 @@ RecallText parse_line(const std::string& line) {
   return result;
 }
 
-// One text as the model sees it, with the rows of logits that answer each spot.
-struct TokenizedText {
-  std::vector<std::int32_t> ids;  // begins with the end-of-document token, as in a shard
-  std::vector<std::pair<std::int64_t, std::int64_t>> spots;  // indices into ids
-};
-
-TokenizedText tokenize(const RecallText& text, const Tokenizer& tokenizer) {
-  TokenizedText result;
-  tokenizer.encode(text.text, result.ids);
-  std::vector<std::int64_t> lengths;
-  for (const std::int32_t id : result.ids) {
-    lengths.push_back(static_cast<std::int64_t>(tokenizer.decode(std::span(&id, 1)).size()));
+bool is_recalled(std::span<const TokenScore> scores, std::int64_t first, std::int64_t last) {
+  for (std::int64_t token = first; token < last; ++token) {
+    // The score of a token lies one before it: nothing predicts the first.
+    if (token > 0 && !scores[static_cast<std::size_t>(token - 1)].is_greedy) return false;
   }
-  const std::int64_t bytes = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  require(bytes == static_cast<std::int64_t>(text.text.size()), ErrorKind::Data,
-          "the tokenizer gives back {} bytes for a text of {}: it is not lossless on it", bytes,
-          text.text.size());
-  const bool marked = tokenizer.end_of_document() >= 0;
-  if (marked) result.ids.insert(result.ids.begin(), tokenizer.end_of_document());
-  for (const auto& spot : text.spots) {
-    const auto [first, last] = covering_tokens(lengths, spot);
-    result.spots.emplace_back(first + (marked ? 1 : 0), last + (marked ? 1 : 0));
-  }
-  return result;
+  return true;
 }
 
-bool is_most_likely(std::span<const float> logits, std::int32_t token) {
-  return std::max_element(logits.begin(), logits.end()) - logits.begin() == token;
+void count(RecallResult& result, std::int64_t gap, bool recalled) {
+  const auto fits = [&](const RecallBucket& bucket) { return gap <= bucket.max_gap; };
+  for (RecallBucket* bucket :
+       {&result.all, &*std::find_if(result.by_gap.begin(), result.by_gap.end(), fits)}) {
+    ++bucket->spots;
+    bucket->recalled += recalled ? 1 : 0;
+  }
 }
-
-// Runs packed passes and counts.
-class RecallRun {
- public:
-  RecallRun(Transformer& model, const TransformerLimits& limits, std::uint64_t seed)
-      : model_(model),
-        limits_(limits),
-        draw_{.seed = seed, .stream = RandomStream::kEvaluationPermutation} {
-    for (const std::int64_t bound : kGapBounds) result_.by_gap.push_back({.max_gap = bound});
-    result_.all.max_gap = kGapBounds[std::size(kGapBounds) - 1];
-  }
-
-  void add(const TokenizedText& text, const RecallText& source) {
-    const auto length = static_cast<std::int64_t>(text.ids.size()) - 1;
-    require(length <= limits_.max_tokens, ErrorKind::Config,
-            "a text of {} tokens does not fit into the {} tokens of a pass", length,
-            limits_.max_tokens);
-    if (packer_.tokens() + length > limits_.max_tokens ||
-        packer_.sequences() == limits_.max_sequences) {
-      flush();
-    }
-    const std::int64_t offset = packer_.tokens();
-    const std::span ids(text.ids);
-    packer_.add(ids.first(length), ids.last(length));
-    for (std::size_t i = 0; i < text.spots.size(); ++i) {
-      questions_.push_back({.gap = source.spots[i].gap, .first_row = rows_.size()});
-      // The token at index t is predicted by the row of the one before.
-      for (std::int64_t t = text.spots[i].first; t < text.spots[i].second; ++t) {
-        if (t > 0) {
-          rows_.push_back(offset + t - 1);
-          answers_.push_back(text.ids[t]);
-        }
-      }
-      questions_.back().last_row = rows_.size();
-    }
-    ++result_.texts;
-  }
-
-  RecallResult finish() && {
-    flush();
-    if (result_.tokens > 0) result_.loss = loss_ / static_cast<double>(result_.tokens);
-    return std::move(result_);
-  }
-
- private:
-  struct Question {
-    std::int64_t gap = 0;
-    std::size_t first_row = 0;  // into rows_
-    std::size_t last_row = 0;
-  };
-
-  void flush() {
-    if (packer_.tokens() == 0) return;
-    losses_.resize(packer_.tokens());
-    loss_ += model_.forward(packer_.view(), draw_, losses_);
-    result_.tokens += packer_.tokens();
-    if (!rows_.empty()) count_answers();
-    packer_.clear();
-    rows_.clear();
-    answers_.clear();
-    questions_.clear();
-  }
-
-  void count_answers() {
-    const auto vocab = static_cast<std::size_t>(model_.config().vocab_size);
-    logits_.resize(rows_.size() * vocab);
-    model_.logits(packer_.view(), draw_, rows_, logits_);
-    for (const Question& question : questions_) {
-      bool right = true;
-      for (std::size_t row = question.first_row; row < question.last_row; ++row) {
-        right =
-            right && is_most_likely(std::span(logits_).subspan(row * vocab, vocab), answers_[row]);
-      }
-      count(question.gap, right);
-    }
-  }
-
-  void count(std::int64_t gap, bool right) {
-    const auto fits = [&](const RecallBucket& bucket) { return gap <= bucket.max_gap; };
-    for (RecallBucket* bucket :
-         {&result_.all, &*std::find_if(result_.by_gap.begin(), result_.by_gap.end(), fits)}) {
-      ++bucket->spots;
-      bucket->recalled += right ? 1 : 0;
-    }
-  }
-
-  Transformer& model_;
-  TransformerLimits limits_;
-  PermutationDraw draw_;
-  SequencePacker packer_;
-  std::vector<std::int64_t> rows_;
-  std::vector<std::int32_t> answers_;  // one a row
-  std::vector<Question> questions_;
-  std::vector<float> losses_;
-  std::vector<float> logits_;
-  double loss_ = 0;
-  RecallResult result_;
-};
 
 }  // namespace
 
@@ -186,12 +74,56 @@ std::pair<std::int64_t, std::int64_t> covering_tokens(std::span<const std::int64
   return {first, last};
 }
 
-RecallResult evaluate_recall(Transformer& model, const Tokenizer& tokenizer,
-                             std::span<const RecallText> texts, const TransformerLimits& limits,
-                             std::uint64_t seed) {
-  RecallRun run(model, limits, seed);
-  for (const RecallText& text : texts) run.add(tokenize(text, tokenizer), text);
-  return std::move(run).finish();
+TokenizedRecall tokenize_recall(const RecallText& text, const Tokenizer& tokenizer) {
+  TokenizedRecall result;
+  std::vector<std::int32_t>& ids = result.request.tokens;
+  tokenizer.encode(text.text, ids);
+  std::vector<std::int64_t> lengths;
+  for (const std::int32_t id : ids) {
+    lengths.push_back(static_cast<std::int64_t>(tokenizer.decode(std::span(&id, 1)).size()));
+  }
+  const std::int64_t bytes = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  require(bytes == static_cast<std::int64_t>(text.text.size()), ErrorKind::Data,
+          "the tokenizer gives back {} bytes for a text of {}: it is not lossless on it", bytes,
+          text.text.size());
+  const bool marked = tokenizer.end_of_document() >= 0;
+  if (marked) ids.insert(ids.begin(), tokenizer.end_of_document());
+  for (const auto& spot : text.spots) {
+    const auto [first, last] = covering_tokens(lengths, spot);
+    result.spots.emplace_back(first + (marked ? 1 : 0), last + (marked ? 1 : 0));
+  }
+  return result;
+}
+
+RecallResult count_recall(std::span<const RecallText> texts,
+                          std::span<const TokenizedRecall> tokenized,
+                          std::span<const std::vector<TokenScore>> scores) {
+  RecallResult result;
+  result.texts = std::ssize(texts);
+  for (const std::int64_t bound : kGapBounds) result.by_gap.push_back({.max_gap = bound});
+  result.all.max_gap = result.by_gap.back().max_gap;
+  double loss = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    loss -= total(scores[i]).log_likelihood;
+    result.tokens += std::ssize(scores[i]);
+    for (std::size_t spot = 0; spot < texts[i].spots.size(); ++spot) {
+      const auto [first, last] = tokenized[i].spots[spot];
+      count(result, texts[i].spots[spot].gap, is_recalled(scores[i], first, last));
+    }
+  }
+  if (result.tokens > 0) result.loss = loss / static_cast<double>(result.tokens);
+  return result;
+}
+
+RecallResult evaluate_recall(Scorer& scorer, const Tokenizer& tokenizer,
+                             std::span<const RecallText> texts) {
+  std::vector<TokenizedRecall> tokenized;
+  std::vector<TokenRequest> requests;
+  for (const RecallText& text : texts) {
+    tokenized.push_back(tokenize_recall(text, tokenizer));
+    requests.push_back(tokenized.back().request);
+  }
+  return count_recall(texts, tokenized, scorer.score(requests));
 }
 
 }  // namespace flywheel

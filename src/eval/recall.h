@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/tokenizer.h"
-#include "model/transformer.h"
+#include "eval/scorer.h"
 
 namespace flywheel {
 
@@ -46,11 +46,21 @@ struct RecallResult {
   std::vector<RecallBucket> by_gap;  // bounds 16, 24, 32, 48, 64, 96, 128 and the rest
 };
 
+// A text as the model sees it: all of its tokens are scored, after the end-of-document token, as in
+// a shard, if the tokenizer has one.
+struct TokenizedRecall {
+  TokenRequest request;
+  std::vector<std::pair<std::int64_t, std::int64_t>> spots;  // tokens [first, last)
+};
+TokenizedRecall tokenize_recall(const RecallText& text, const Tokenizer& tokenizer);
+
 // A word is recalled when each of its tokens is the most likely one, given the true text before it.
-// Texts are packed into passes of `max_tokens` and `max_sequences` (the model's limits); a longer
-// one is Error Config.
-RecallResult evaluate_recall(Transformer& model, const Tokenizer& tokenizer,
-                             std::span<const RecallText> texts, const TransformerLimits& limits,
-                             std::uint64_t seed);
+RecallResult count_recall(std::span<const RecallText> texts,
+                          std::span<const TokenizedRecall> tokenized,
+                          std::span<const std::vector<TokenScore>> scores);
+
+// All of it. A text that is longer than a pass is Error Config.
+RecallResult evaluate_recall(Scorer& scorer, const Tokenizer& tokenizer,
+                             std::span<const RecallText> texts);
 
 }  // namespace flywheel

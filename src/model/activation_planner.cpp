@@ -30,6 +30,7 @@ ModelBuffers ActivationPlanner::plan() {
   buffers.logits = share("logits", padded_vocab_size(config_), kLoss, loss_chunk_);
   buffers.gathered = share("gathered", d, kLoss, loss_chunk_);
   buffers.losses = keep("inputs and losses", 1);
+  buffers.most_likely = keep("inputs and losses", 1, DType::I32);
   buffers.ids = keep("inputs and losses", 1, DType::I32);
   buffers.targets = keep("inputs and losses", 1, DType::I32);
   buffers.positions = keep("inputs and losses", 1, DType::I32);

@@ -65,6 +65,7 @@ struct ModelBuffers {
   Buffer logits;    // a chunk of rows, Vp wide
   Buffer gathered;  // a chunk of rows, d wide
   Buffer losses;
+  Buffer most_likely;
   Buffer ids, targets, positions;
 
   // Gradients, named after what they belong to.

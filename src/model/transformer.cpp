@@ -136,6 +136,18 @@ double Transformer::forward(const PackedTokens& tokens, const PermutationDraw& d
   return impl_->sum_losses(pass, losses);
 }
 
+void Transformer::score(const PackedTokens& tokens, const PermutationDraw& draw,
+                        std::span<const std::int64_t> rows, std::span<const std::int32_t> targets,
+                        std::span<float> losses, std::span<std::int32_t> most_likely) {
+  require(targets.size() == rows.size() && losses.size() == rows.size() &&
+              most_likely.size() == rows.size(),
+          ErrorKind::Internal, "{} rows to score have {} targets, room for {} losses and {} tokens",
+          rows.size(), targets.size(), losses.size(), most_likely.size());
+  const Pass pass = impl_->begin(tokens, draw);
+  impl_->forward(pass);
+  impl_->head_score(pass, rows, targets, losses, most_likely);
+}
+
 void Transformer::logits(const PackedTokens& tokens, const PermutationDraw& draw,
                          std::span<const std::int64_t> rows, std::span<float> out) {
   require(out.size() == rows.size() * static_cast<std::size_t>(impl_->config.vocab_size),

@@ -90,6 +90,11 @@ class Transformer {
                           double loss_scale, double z_loss = 0);
   // Losses only, one a token, in nats. Returns their sum.
   double forward(const PackedTokens& tokens, const PermutationDraw& draw, std::span<float> losses);
+  // For row rows[i], which may repeat: the loss in nats of targets[i] there and the most likely
+  // token (the lowest of equals). The targets of `tokens` are not read.
+  void score(const PackedTokens& tokens, const PermutationDraw& draw,
+             std::span<const std::int64_t> rows, std::span<const std::int32_t> targets,
+             std::span<float> losses, std::span<std::int32_t> most_likely);
   // Logits of the given rows, [rows, vocab_size] row-major on the host.
   void logits(const PackedTokens& tokens, const PermutationDraw& draw,
               std::span<const std::int64_t> rows, std::span<float> out);

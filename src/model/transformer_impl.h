@@ -29,6 +29,10 @@ struct Transformer::Impl {
   double sum_losses(const Pass& pass, std::span<float> losses);
   void backward(const Pass& pass);
   void recompute_before_mlp(const Pass& pass, const Layer& layer);
+  TensorView gather(const Pass& pass, std::span<const std::int64_t> rows);
+  void head_score(const Pass& pass, std::span<const std::int64_t> rows,
+                  std::span<const std::int32_t> targets, std::span<float> losses,
+                  std::span<std::int32_t> most_likely);
   void head_logits(const Pass& pass, std::span<const std::int64_t> rows, float* out);
 
   const ModelConfig config;

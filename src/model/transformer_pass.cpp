@@ -61,6 +61,7 @@ void Transformer::Impl::head_loss(const Pass& pass, float gradient_scale, float 
     ops::matmul(backend, {.out = logits, .a = rows, .b = head, .bias = {}, .transpose_b = true});
     ops::cross_entropy(backend,
                        {.losses = memory.vector(buffers.losses, pass.tokens).rows(begin, end),
+                        .most_likely = {},
                         .logits = logits,
                         .targets = memory.vector(buffers.targets, pass.tokens).rows(begin, end),
                         .vocab_size = config.vocab_size,
@@ -132,21 +133,56 @@ void Transformer::Impl::backward(const Pass& pass) {
                                     .positions = pass.positions});
 }
 
+// The head's input at the given rows, one after another.
+TensorView Transformer::Impl::gather(const Pass& pass, std::span<const std::int64_t> rows) {
+  const ModelBuffers& buffers = memory.buffers();
+  const TensorView input = pass.matrix(buffers.final_norm.out);
+  const auto count = static_cast<std::int64_t>(rows.size());
+  const TensorView gathered = memory.matrix(buffers.gathered, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t row = rows[static_cast<std::size_t>(i)];
+    require(0 <= row && row < pass.tokens, ErrorKind::Internal,
+            "logits of row {} of a pass of {} tokens", row, pass.tokens);
+    ops::copy(backend, {.out = gathered.rows(i, i + 1), .x = input.rows(row, row + 1)});
+  }
+  return gathered;
+}
+
+void Transformer::Impl::head_score(const Pass& pass, std::span<const std::int64_t> rows,
+                                   std::span<const std::int32_t> targets, std::span<float> losses,
+                                   std::span<std::int32_t> most_likely) {
+  const ModelBuffers& buffers = memory.buffers();
+  const auto most = static_cast<std::size_t>(memory.loss_chunk());
+  for (std::size_t begin = 0; begin < rows.size(); begin += most) {
+    const std::size_t count = std::min(most, rows.size() - begin);
+    const auto chunk = static_cast<std::int64_t>(count);
+    const TensorView logits = memory.matrix(buffers.logits, chunk);
+    const CrossEntropy args{.losses = memory.vector(buffers.losses, chunk),
+                            .most_likely = memory.vector(buffers.most_likely, chunk),
+                            .logits = logits,
+                            .targets = memory.vector(buffers.targets, chunk),
+                            .vocab_size = config.vocab_size};
+    backend.upload(args.targets, targets.data() + begin);
+    ops::matmul(backend, {.out = logits,
+                          .a = gather(pass, rows.subspan(begin, count)),
+                          .b = head,
+                          .bias = {},
+                          .transpose_b = true});
+    ops::cross_entropy(backend, args);
+    backend.download(losses.data() + begin, args.losses);
+    backend.download(most_likely.data() + begin, args.most_likely);
+  }
+}
+
 void Transformer::Impl::head_logits(const Pass& pass, std::span<const std::int64_t> rows,
                                     float* out) {
   const ModelBuffers& buffers = memory.buffers();
-  const TensorView input = pass.matrix(buffers.final_norm.out);
   const auto count = static_cast<std::int64_t>(rows.size());
   const TensorView vocabulary = head.rows(0, config.vocab_size);
   for (std::int64_t begin = 0; begin < count; begin += memory.loss_chunk()) {
     const std::int64_t chunk = std::min(memory.loss_chunk(), count - begin);
-    const TensorView gathered = memory.matrix(buffers.gathered, chunk);
-    for (std::int64_t i = 0; i < chunk; ++i) {
-      const std::int64_t row = rows[static_cast<std::size_t>(begin + i)];
-      require(0 <= row && row < pass.tokens, ErrorKind::Internal,
-              "logits of row {} of a pass of {} tokens", row, pass.tokens);
-      ops::copy(backend, {.out = gathered.rows(i, i + 1), .x = input.rows(row, row + 1)});
-    }
+    const TensorView gathered = gather(
+        pass, rows.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(chunk)));
     const TensorView logits(memory.matrix(buffers.logits, chunk).data, DType::F32,
                             {chunk, config.vocab_size}, backend.device());
     ops::matmul(backend,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "backend/ops.h"
@@ -213,13 +214,18 @@ OpCase cross_entropy(std::uint32_t seed) {
   const reference::CrossEntropyOptions o{vocab, c.flag("gradient") ? 0.25F : 0.0F,
                                          c.flag("z_loss") ? 1e-2F : 0.0F};
   c.out("losses", {T});
+  if (c.flag("most_likely")) c.add("most_likely", Role::kOutput, {T}).dtype = DType::I32;
   c.in_out("logits", {T, vocab + padding});
   c.indices("targets", T, vocab, -1);
   const double spread = static_cast<double>(c.size("spread", {1, 16}));
-  for (double& x : c.find("logits").initial.values) x *= spread;
+  const bool ties = c.flag("ties");
+  for (double& x : c.find("logits").initial.values) {
+    x = spread * (ties ? std::min(1.0, std::round(x)) : x);
+  }
   c->scale_floor = spread;
   c->run = [o](Backend& backend, const Views& v) {
     ops::cross_entropy(backend, {.losses = v["losses"],
+                                 .most_likely = v["most_likely"],
                                  .logits = v["logits"],
                                  .targets = v["targets"],
                                  .vocab_size = o.vocab_size,

@@ -333,6 +333,13 @@ void cross_entropy(Arrays<Real>& t, const CrossEntropyOptions& options) {
     for (std::int64_t j = 0; j < options.vocab_size; ++j) sum += std::exp(logits(i, j) - top);
     const Real lse = top + std::log(sum);
     t["losses"](i) = target < 0 ? 0 : lse - logits(i, target);
+    if (t.count("most_likely") != 0) {
+      std::int64_t best = 0;
+      for (std::int64_t j = 1; j < options.vocab_size; ++j) {
+        if (logits(i, j) > logits(i, best)) best = j;
+      }
+      t["most_likely"](i) = static_cast<Real>(target < 0 ? -1 : best);
+    }
     if (gradient_scale == 0) continue;
     for (std::int64_t j = 0; j < logits.extent(1); ++j) {
       const Real p = j < options.vocab_size ? std::exp(logits(i, j) - lse) : Real{0};

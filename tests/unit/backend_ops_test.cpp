@@ -107,7 +107,8 @@ std::vector<OpCase> front_cases() {
 
 const std::set<std::string> kFreeInWidth{"scale x", "fill x", "sum_of_squares x",
                                          "cross_entropy logits"};
-const std::set<std::string> kOptional{"bias", "dbias", "position_table", "dposition_table"};
+const std::set<std::string> kOptional{"bias", "dbias", "position_table", "dposition_table",
+                                      "most_likely"};
 const std::set<std::string> kInPlace{"sum=x", "sum=residual", "da=dout", "dgate_up=gate_up",
                                      "dx=x",  "out=a",        "out=b"};
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -86,6 +87,40 @@ TEST_CASE("evaluation and inference models give the losses of training", "[model
     REQUIRE(trained.forward(input.packed(), input.draw, losses) == sum);
     REQUIRE(evaluated.forward(input.packed(), input.draw, inferred) == sum);
     REQUIRE(losses == inferred);
+  }
+}
+
+TEST_CASE("score gives the losses of forward, and the most likely token of logits", "[model]") {
+  for (const ModelCase& c : model_cases()) {
+    INFO(c.name);
+    const auto backend = make_cpu_backend(2);
+    TransformerLimits inference = limits_of(c);
+    inference.training = false;
+    Transformer model(c.config, *backend, inference);
+    fill_parameters(model, *backend, 7);
+    const TwinInput input = input_of(c);
+    std::vector<float> losses(input.inputs.size());
+    model.forward(input.packed(), input.draw, losses);
+
+    std::vector<std::int64_t> rows;  // backwards, and the first one twice
+    std::vector<std::int32_t> targets;
+    for (std::size_t i = input.inputs.size(); i-- > 0;) {
+      if (input.targets[i] < 0) continue;
+      rows.insert(rows.end(), rows.empty() ? 2 : 1, static_cast<std::int64_t>(i));
+      targets.insert(targets.end(), targets.empty() ? 2 : 1, input.targets[i]);
+    }
+    std::vector<float> scored(rows.size());
+    std::vector<std::int32_t> most_likely(rows.size());
+    model.score(input.packed(), input.draw, rows, targets, scored, most_likely);
+    const auto vocab = static_cast<std::size_t>(c.config.vocab_size);
+    std::vector<float> logits(rows.size() * vocab);
+    model.logits(input.packed(), input.draw, rows, logits);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      REQUIRE(scored[i] == losses[static_cast<std::size_t>(rows[i])]);
+      const auto row = logits.begin() + static_cast<std::ptrdiff_t>(i * vocab);
+      const auto best = std::max_element(row, row + static_cast<std::ptrdiff_t>(vocab));
+      REQUIRE(most_likely[i] == best - row);
+    }
   }
 }
 
