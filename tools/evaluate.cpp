@@ -63,32 +63,32 @@ int run(int argc, char** argv) {
     results.tasks.push_back(prepare_task(task, record.options));
   }
 
-  const auto folder = checkpoint_folder(record.model_name);
-  ModelConfig config = with_attention(read_model_config(folder), record.attention);
+  const OpenedModel opened = open_model(record.model_name);
+  ModelConfig config = with_attention(opened.config, record.attention);
   config.attention.per_sequence = false;  // a score depends on its own text alone
-  const auto tokenizer = load_tokenizer(folder, config);
   const std::int64_t wanted = args["max_length"].as<std::int64_t>();
   record.max_length = wanted == 0 ? config.max_positions : wanted;
   require(record.max_length <= config.max_positions, ErrorKind::Config,
           "--max_length {}: the model has {} positions", wanted, config.max_positions);
-  record.prefix_token = prefix_token(folder, *tokenizer);
-  record.tokenizer_fingerprint = tokenizer->fingerprint();
+  record.prefix_token = std::filesystem::is_directory(opened.path)
+                            ? prefix_token(opened.path, *opened.tokenizer)
+                            : opened.special.begin;
+  record.tokenizer_fingerprint = opened.tokenizer->fingerprint();
   record.attention_text = describe_attention(config);
   record.model_parameters = Transformer::cost(config, 1).parameters;
-  const RequestEncoder encoder(*tokenizer, {.prefix_token = record.prefix_token,
-                                            .add_prefix = record.add_prefix,
-                                            .max_length = record.max_length});
+  const RequestEncoder encoder(*opened.tokenizer, {.prefix_token = record.prefix_token,
+                                                   .add_prefix = record.add_prefix,
+                                                   .max_length = record.max_length});
   const TransformerLimits limits{.max_tokens = std::max(record.max_length, record.batch_tokens),
                                  .max_sequences = 512,
                                  .training = false};
   const auto backend = make_cpu_backend(args["threads"].as<int>());
-  Transformer model(config, *backend, limits);
-  load_weights(model, *backend, folder);
-  Scorer scorer(model, limits, record.seed);
+  const auto model = load_transformer(opened.weights, config, *backend, limits);
+  Scorer scorer(*model, limits, record.seed);
   const ProgressLine clock;
   for (TaskResult& task : results.tasks) {
     ProgressLine line;
-    evaluate_task(task, model, scorer, encoder, record.options,
+    evaluate_task(task, *model, scorer, encoder, record.options,
                   [&](std::int64_t done, std::int64_t total) {
                     line.show([&] { return progress_text(task.task.name, line, done, total); });
                   });

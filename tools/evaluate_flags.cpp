@@ -10,13 +10,14 @@ namespace flywheel {
 cxxopts::Options evaluate_flags() {
   cxxopts::Options options(
       "evaluate", "Scores a model on benchmarks with lm-evaluation-harness's prompts and metrics.");
-  options.custom_help("--model FOLDER --tasks LIST [OPTION...]");
+  options.custom_help("--model PATH --tasks LIST [OPTION...]");
   const auto number = [](const char* value) {
     return cxxopts::value<std::int64_t>()->default_value(value);
   };
   auto option = options.add_options();
-  option("model", "a checkpoint, or a run's folder for its latest", cxxopts::value<std::string>(),
-         "FOLDER");
+  option("model",
+         "a run's folder, a checkpoint, a Hugging Face folder, a .gguf or llama2.c .bin file",
+         cxxopts::value<std::string>(), "PATH");
   option("tasks", "names or patterns, separated by commas", cxxopts::value<std::string>(), "LIST");
   option("list", "print the names of all tasks");
   option("data", "folder of the data sets; default: FLYWHEEL_DATA", cxxopts::value<std::string>(),

@@ -30,10 +30,11 @@ cxxopts::Options make_options() {
   const GenerateOptions defaults;
   const auto number = [](double value) { return fmt::format("{}", value); };
   cxxopts::Options options("generate", "Continues prompts with a trained model.");
-  options.custom_help("--model FOLDER [--prompt TEXT | --prompts FILE] [OPTION...]");
+  options.custom_help("--model PATH [--prompt TEXT | --prompts FILE] [OPTION...]");
   auto option = options.add_options();
-  option("model", "a checkpoint, or a run's folder for its latest", cxxopts::value<std::string>(),
-         "FOLDER");
+  option("model",
+         "a run's folder, a checkpoint, a Hugging Face folder, a .gguf or llama2.c .bin file",
+         cxxopts::value<std::string>(), "PATH");
   option("prompt", "text to continue, may be repeated; without one, begin a document",
          cxxopts::value<std::vector<std::string>>(), "TEXT");
   option("prompts", "a prompt a line; in .jsonl the key \"prompt\" of each object",
@@ -118,20 +119,19 @@ int run(int argc, char** argv) {
   std::vector<std::string> stops;
   if (args.count("stop") != 0) stops = args["stop"].as<std::vector<std::string>>();
 
-  const auto folder = checkpoint_folder(args["model"].as<std::string>());
-  const ModelConfig config = read_model_config(folder);
-  const auto tokenizer = load_tokenizer(folder, config);
-  generation.stop_tokens = {tokenizer->end_of_document()};
-  GenerateOutput output(*tokenizer, read_texts(args), args["num-samples"].as<std::int64_t>(),
-                        unescaped(stops), args.count("json") != 0);
+  OpenedModel opened = open_model(args["model"].as<std::string>());
+  opened.config.attention.per_sequence = false;  // a text does not depend on its neighbours
+  generation.stop_tokens = opened.special.end;
+  GenerateOutput output(*opened.tokenizer, opened.special, read_texts(args),
+                        args["num-samples"].as<std::int64_t>(), unescaped(stops),
+                        args.count("json") != 0);
   const TransformerLimits limits = generation_limits(
-      config, output.prompt_lengths(), generation.tokens, args["batch"].as<std::int64_t>());
+      opened.config, output.prompt_lengths(), generation.tokens, args["batch"].as<std::int64_t>());
   const auto backend = make_cpu_backend(args["threads"].as<int>());
-  Transformer model(config, *backend, limits);
-  load_weights(model, *backend, folder);
+  const auto model = load_transformer(opened.weights, opened.config, *backend, limits);
   output.begin();
   generate(
-      model, limits, output.requests(), generation,
+      *model, limits, output.requests(), generation,
       [&](std::size_t request, std::int32_t token) { return output.add(request, token); },
       [&](std::size_t request, const Continuation& c) { output.finish(request, c); });
   output.end();

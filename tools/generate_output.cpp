@@ -48,14 +48,15 @@ std::vector<std::string> unescaped(const std::vector<std::string>& texts) {
   return result;
 }
 
-GenerateOutput::GenerateOutput(const Tokenizer& tokenizer, std::vector<std::string> prompts,
-                               std::int64_t samples, const std::vector<std::string>& stop_strings,
-                               bool json)
+GenerateOutput::GenerateOutput(const Tokenizer& tokenizer, const SpecialTokens& special,
+                               std::vector<std::string> prompts, std::int64_t samples,
+                               const std::vector<std::string>& stop_strings, bool json)
     : tokenizer_(tokenizer), prompts_(std::move(prompts)), json_(json) {
   for (std::size_t p = 0; p < prompts_.size(); ++p) {
     GenerateRequest request;
-    const std::int32_t begin = tokenizer.end_of_document();
-    if (begin >= 0) request.prompt.push_back(begin);
+    if (special.begin >= 0 && (special.begin_every_prompt || prompts_[p].empty())) {
+      request.prompt.push_back(special.begin);
+    }
     tokenizer.encode(prompts_[p], request.prompt);
     require(!request.prompt.empty(), ErrorKind::Config,
             "prompt {} is empty, and the tokenizer has no token that begins a text", p + 1);

@@ -6,6 +6,7 @@
 
 #include "data/tokenizer.h"
 #include "infer/generator.h"
+#include "infer/load_model.h"
 #include "infer/text_stream.h"
 #include "tools/progress_line.h"
 
@@ -19,7 +20,8 @@ std::vector<std::string> unescaped(const std::vector<std::string>& texts);
 class GenerateOutput {
  public:
   // Error Config if a prompt has no tokens.
-  GenerateOutput(const Tokenizer& tokenizer, std::vector<std::string> prompts, std::int64_t samples,
+  GenerateOutput(const Tokenizer& tokenizer, const SpecialTokens& special,
+                 std::vector<std::string> prompts, std::int64_t samples,
                  const std::vector<std::string>& stop_strings, bool json);
 
   const std::vector<GenerateRequest>& requests() const { return requests_; }

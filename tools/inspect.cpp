@@ -18,7 +18,7 @@ using namespace flywheel;
 
 constexpr const char* kExamples = R"(
 Kinds: token files (.bin: ours, llm.c's, modded-nanogpt's), safetensors files, tokenizers, a run's config, a
-checkpoint (step_XXXXXXXX/), a run's folder, a folder of token files.
+checkpoint (step_XXXXXXXX/), a run's folder, a folder of token files, a model (Hugging Face folder, .gguf, llama2.c's .bin).
 
 Exit codes: 0 all is whole, 1 something is not (it is named), 2 wrong arguments or a file of no known kind.
 

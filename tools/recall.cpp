@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cxxopts.hpp>
 #include <string>
@@ -20,10 +21,11 @@ cxxopts::Options make_options() {
   cxxopts::Options options("recall",
                            "Perplexity and recall accuracy of a model on held-out texts. A word is "
                            "recalled when it is the most likely one of the whole vocabulary.");
-  options.custom_help("--model FOLDER --texts FILE [OPTION...]");
+  options.custom_help("--model PATH --texts FILE [OPTION...]");
   auto option = options.add_options();
-  option("model", "a checkpoint, or a run's folder for its latest", cxxopts::value<std::string>(),
-         "FOLDER");
+  option("model",
+         "a run's folder, a checkpoint, a Hugging Face folder, a .gguf or llama2.c .bin file",
+         cxxopts::value<std::string>(), "PATH");
   option("texts", "recall.jsonl, as make_corpus writes it", cxxopts::value<std::string>(), "FILE");
   option("seed", "seed of the attention permutations",
          cxxopts::value<std::uint64_t>()->default_value("0"), "N");
@@ -60,19 +62,17 @@ int run(int argc, char** argv) {
   require(args.count("model") != 0 && args.count("texts") != 0, ErrorKind::Config,
           "--model and --texts are needed; see recall --help");
   const auto texts = read_recall_file(args["texts"].as<std::string>());
-  const auto folder = checkpoint_folder(args["model"].as<std::string>());
-  ModelConfig config = read_model_config(folder);
+  const OpenedModel opened = open_model(args["model"].as<std::string>());
+  ModelConfig config = opened.config;
   config.attention.per_sequence = false;  // as evaluate does
-  const auto tokenizer = load_tokenizer(folder, config);
-
-  const TransformerLimits limits{.max_tokens = std::max<std::int64_t>(config.max_positions, 4096),
-                                 .max_sequences = 64,
-                                 .training = false};
+  const TransformerLimits limits{
+      .max_tokens = std::clamp<std::int64_t>(config.max_positions, 4096, 16384),
+      .max_sequences = 64,
+      .training = false};
   const auto backend = make_cpu_backend(args["threads"].as<int>());
-  Transformer model(config, *backend, limits);
-  load_weights(model, *backend, folder);
-  Scorer scorer(model, limits, args["seed"].as<std::uint64_t>());
-  const RecallResult result = evaluate_recall(scorer, *tokenizer, texts);
+  const auto model = load_transformer(opened.weights, config, *backend, limits);
+  Scorer scorer(*model, limits, args["seed"].as<std::uint64_t>());
+  const RecallResult result = evaluate_recall(scorer, *opened.tokenizer, texts);
   const std::int64_t mean_length = result.tokens / result.texts;
   print_result(result, Transformer::cost(config, mean_length).mean_visible_keys);
   return 0;

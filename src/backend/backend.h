@@ -59,6 +59,9 @@ class Backend {
   virtual void gate_mix_backward(const GateMixBackward&) = 0;
   virtual void swiglu_forward(const SwigluForward&) = 0;
   virtual void swiglu_backward(const SwigluBackward&) = 0;
+  virtual void route_experts(const RouteExperts&) = 0;
+  virtual void grouped_matmul(const GroupedMatmul&);  // default: a matmul for each group
+  virtual void combine_experts(const CombineExperts&) = 0;
   virtual void gelu_forward(const GeluForward&) = 0;
   virtual void gelu_backward(const GeluBackward&) = 0;
   virtual void cross_entropy(const CrossEntropy&) = 0;

@@ -224,6 +224,36 @@ struct SwigluBackward {
   TensorView gate_up;   // [T, 2 f]
 };
 
+// Mixture of experts (Shazeer et al. 2017; the top-k softmax router of Qwen3). The T K pairs of a
+// token and one of its experts are grouped by expert, within a group by token: E groups of rows,
+// group e is rows offsets[e] to offsets[e + 1].
+
+// p = softmax(logits) over each row; the K largest, of equal ones the lower expert first.
+struct RouteExperts {
+  TensorView weights;      // [T, K], p of the chosen, largest first
+  TensorView slots;        // [T, K] i32, the grouped row of each pair
+  TensorView rows;         // [T K] i32, the token of each grouped row
+  TensorView offsets;      // [E + 1] i32
+  TensorView logits;       // [T, E]
+  bool normalize = false;  // divide the weights by their sum
+};
+
+// out = a W_e^T for the rows of each group e.
+struct GroupedMatmul {
+  TensorView out;      // [R, N]
+  TensorView a;        // [R, K]
+  TensorView b;        // [E N, K], the experts' weights one after the other
+  TensorView offsets;  // [E + 1] i32, from 0 to R
+};
+
+// out[t] = sum over k of weights[t, k] x[slots[t, k]], in the order of k.
+struct CombineExperts {
+  TensorView out;      // [T, d]
+  TensorView x;        // [T K, d]
+  TensorView slots;    // [T, K] i32
+  TensorView weights;  // [T, K]
+};
+
 // The tanh form of GELU (GPT-2's gelu_new). Hendrycks & Gimpel 2016.
 struct GeluForward {
   TensorView out;  // [T, f]

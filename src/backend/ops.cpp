@@ -292,6 +292,42 @@ void swiglu_backward(Backend& backend, const SwigluBackward& args) {
   backend.swiglu_backward(args);
 }
 
+void route_experts(Backend& backend, const RouteExperts& args) {
+  ArgumentCheck op("route_experts", backend);
+  const auto [T, E] = op.dims<2>("logits", args.logits);
+  const std::int64_t K = op.dims<2>("weights", args.weights)[1];
+  op.that(1 <= K && K <= E, "the experts of a token are 1 to all of them");
+  op.out("weights", args.weights, {T, K});
+  op.out("slots", args.slots, {T, K}, DType::I32);
+  op.out("rows", args.rows, {T * K}, DType::I32);
+  op.out("offsets", args.offsets, {E + 1}, DType::I32);
+  op.in("logits", args.logits, {T, E});
+  backend.route_experts(args);
+}
+
+void grouped_matmul(Backend& backend, const GroupedMatmul& args) {
+  ArgumentCheck op("grouped_matmul", backend);
+  const auto [R, N] = op.dims<2>("out", args.out);
+  const std::int64_t K = op.dims<2>("a", args.a)[1];
+  const std::int64_t E = op.dims<1>("offsets", args.offsets)[0] - 1;
+  op.out("out", args.out, {R, N});
+  op.in("a", args.a, {R, K});
+  op.in("b", args.b, {E * N, K});
+  op.in("offsets", args.offsets, {E + 1}, DType::I32);
+  backend.grouped_matmul(args);
+}
+
+void combine_experts(Backend& backend, const CombineExperts& args) {
+  ArgumentCheck op("combine_experts", backend);
+  const auto [T, d] = op.dims<2>("out", args.out);
+  const std::int64_t K = op.dims<2>("weights", args.weights)[1];
+  op.out("out", args.out, {T, d});
+  op.in("x", args.x, {T * K, d});
+  op.in("slots", args.slots, {T, K}, DType::I32);
+  op.in("weights", args.weights, {T, K});
+  backend.combine_experts(args);
+}
+
 void gelu_forward(Backend& backend, const GeluForward& args) {
   ArgumentCheck op("gelu_forward", backend);
   const auto [T, f] = op.dims<2>("x", args.x);

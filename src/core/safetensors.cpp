@@ -1,13 +1,13 @@
 #include "core/safetensors.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "core/error.h"
+#include "core/stored_type.h"
 
 namespace flywheel {
 namespace {
@@ -169,27 +169,6 @@ std::vector<SafetensorsEntry> place(std::vector<RawEntry> raw, std::span<const s
   return entries;
 }
 
-float half_to_float(std::uint16_t half) {
-  const std::uint32_t sign = std::uint32_t{half & 0x8000U} << 16;
-  const std::uint32_t exponent = half >> 10 & 0x1FU;
-  const std::uint32_t mantissa = half & 0x3FFU;
-  if (exponent == 0) {  // zero and subnormals: mantissa * 2^-24
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
-    return sign ? -magnitude : magnitude;
-  }
-  const std::uint32_t wide = exponent == 31 ? 255U : exponent + 112;
-  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
-}
-
-template <class Stored, class Convert>
-void convert_elements(const std::byte* source, std::span<float> out, const Convert& convert) {
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    Stored value;
-    std::memcpy(&value, source + i * sizeof(Stored), sizeof(Stored));
-    out[i] = convert(value);
-  }
-}
-
 std::int64_t bytes_of(const SafetensorsWriter::Tensor& tensor) {
   std::int64_t bytes = safetensors_element_size(tensor.dtype);
   for (const std::int64_t extent : tensor.shape) bytes *= extent;
@@ -236,21 +215,11 @@ void SafetensorsReader::read_floats(const SafetensorsEntry& entry, std::int64_t 
   require(begin >= 0 && begin <= entry.elements() && count <= entry.elements() - begin,
           ErrorKind::Internal, "{}: tensor '{}' has no elements {} to {}", path().string(),
           entry.name, begin, begin + count);
-  const std::byte* source = entry.bytes.data() + begin * safetensors_element_size(entry.dtype);
-  if (entry.dtype == "F32") {
-    if (!out.empty()) std::memcpy(out.data(), source, out.size_bytes());
-  } else if (entry.dtype == "BF16") {
-    convert_elements<std::uint16_t>(source, out, [](std::uint16_t bits) {
-      return std::bit_cast<float>(std::uint32_t{bits} << 16);
-    });
-  } else if (entry.dtype == "F16") {
-    convert_elements<std::uint16_t>(source, out, half_to_float);
-  } else if (entry.dtype == "F64") {
-    convert_elements<double>(source, out, [](double value) { return static_cast<float>(value); });
-  } else {
-    fail(ErrorKind::Data, "{}: tensor '{}' is {}; expected F32, BF16, F16 or F64", path().string(),
-         entry.name, entry.dtype);
-  }
+  const StoredType type = stored_type(entry.dtype);
+  require(type != StoredType::Unsupported, ErrorKind::Data,
+          "{}: tensor '{}' is {}; expected F32, BF16, F16 or F64", path().string(), entry.name,
+          entry.dtype);
+  to_floats(type, entry.bytes.data() + begin * safetensors_element_size(entry.dtype), out);
 }
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors)

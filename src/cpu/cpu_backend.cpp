@@ -90,6 +90,8 @@ class CpuBackend final : public Backend {
   }
   void swiglu_forward(const SwigluForward& args) override { cpu::swiglu_forward(args, pool_); }
   void swiglu_backward(const SwigluBackward& args) override { cpu::swiglu_backward(args, pool_); }
+  void route_experts(const RouteExperts& args) override { cpu::route_experts(args, pool_); }
+  void combine_experts(const CombineExperts& args) override { cpu::combine_experts(args, pool_); }
   void gelu_forward(const GeluForward& args) override { cpu::gelu_forward(args, pool_); }
   void gelu_backward(const GeluBackward& args) override { cpu::gelu_backward(args, pool_); }
   void cross_entropy(const CrossEntropy& args) override { cpu::cross_entropy(args, pool_); }

@@ -38,6 +38,8 @@ void gate_mix_backward(const GateMixBackward& args, ThreadPool& pool);
 
 void swiglu_forward(const SwigluForward& args, ThreadPool& pool);
 void swiglu_backward(const SwigluBackward& args, ThreadPool& pool);
+void route_experts(const RouteExperts& args, ThreadPool& pool);
+void combine_experts(const CombineExperts& args, ThreadPool& pool);
 void gelu_forward(const GeluForward& args, ThreadPool& pool);
 void gelu_backward(const GeluBackward& args, ThreadPool& pool);
 

@@ -9,6 +9,8 @@
 #include "core/checksum.h"
 #include "core/error.h"
 #include "data/byte_level.h"
+#include "data/sentencepiece.h"
+#include "data/utf8.h"
 
 namespace flywheel {
 
@@ -27,11 +29,51 @@ std::uint64_t hash_pair(std::uint64_t key) {
   return key * 0x9E3779B97F4A7C15u;
 }
 
+// Appends a symbol; -1 stands for bytes that are no token.
+class SymbolWriter {
+ public:
+  SymbolWriter(const BpeRules& rules, std::vector<BpeScratch::Symbol>& symbols)
+      : rules_(rules), symbols_(symbols) {
+    symbols_.clear();
+  }
+  ~SymbolWriter() {
+    if (!symbols_.empty()) symbols_.back().next = -1;
+  }
+  SymbolWriter(const SymbolWriter&) = delete;
+  SymbolWriter& operator=(const SymbolWriter&) = delete;
+
+  void add(std::int32_t id) {
+    const bool unknown = id < 0;
+    if (unknown && (rules_.unknown < 0 || (rules_.fuse_unknown && last_was_unknown_))) return;
+    const auto at = static_cast<std::int32_t>(symbols_.size());
+    symbols_.push_back({unknown ? rules_.unknown : id, at - 1, at + 1});
+    last_was_unknown_ = unknown;
+  }
+
+ private:
+  const BpeRules& rules_;
+  std::vector<BpeScratch::Symbol>& symbols_;
+  bool last_was_unknown_ = false;
+};
+
+bool is_one_character(std::string_view token) {
+  return !token.empty() && valid_utf8_prefix(token) == token.size() &&
+         static_cast<std::size_t>(decode_utf8(token.data()).length) == token.size();
+}
+
 }  // namespace
 
-Bpe::Bpe(const Vocabulary& vocabulary, BpeRules rules) : rules_(std::move(rules)) {
+Bpe::Bpe(const Vocabulary& vocabulary, BpeRules rules)
+    : rules_(std::move(rules)),
+      by_characters_(vocabulary.spelling() == TokenSpelling::SentencePiece) {
   for (std::size_t byte = 0; byte < 256; ++byte) {
-    id_of_byte_[byte] = vocabulary.find(byte_alphabet()[byte]);
+    id_of_byte_[byte] = vocabulary.find(
+        by_characters_ ? byte_piece(static_cast<unsigned char>(byte)) : byte_alphabet()[byte]);
+  }
+  if (by_characters_) {
+    for (const auto& [token, id] : vocabulary.tokens()) {
+      if (is_one_character(token)) characters_.emplace(token, id);
+    }
   }
   if (rules_.ignore_merges) {
     for (const auto& [token, id] : vocabulary.tokens()) {
@@ -42,7 +84,8 @@ Bpe::Bpe(const Vocabulary& vocabulary, BpeRules rules) : rules_(std::move(rules)
 
   StreamingChecksum sum;
   sum.update(std::as_bytes(std::span(rules_.merges)));
-  const std::int32_t flags[] = {rules_.unknown, rules_.fuse_unknown, rules_.ignore_merges};
+  const std::int32_t flags[] = {rules_.unknown, rules_.fuse_unknown,
+                                rules_.ignore_merges | (rules_.byte_fallback ? 2 : 0)};
   sum.update(std::as_bytes(std::span(flags)));
   sum.update(std::as_bytes(std::span(id_of_byte_)));
   checksum_ = sum.value();
@@ -82,7 +125,7 @@ void Bpe::encode(std::string_view word, BpeScratch& scratch, std::vector<std::in
     const auto found = whole_words_.find(word);
     if (found != whole_words_.end()) return ids.push_back(found->second);
   }
-  start(word, scratch.symbols);
+  by_characters_ ? start_characters(word, scratch.symbols) : start(word, scratch.symbols);
   if (scratch.symbols.empty()) return;
   merge(scratch);
   for (std::int32_t at = 0; at >= 0; at = scratch.symbols[static_cast<std::size_t>(at)].next) {
@@ -92,17 +135,29 @@ void Bpe::encode(std::string_view word, BpeScratch& scratch, std::vector<std::in
 }
 
 void Bpe::start(std::string_view word, std::vector<BpeScratch::Symbol>& symbols) const {
-  symbols.clear();
-  bool last_was_unknown = false;
-  for (const char c : word) {
-    const std::int32_t id = id_of_byte_[static_cast<unsigned char>(c)];
-    const bool unknown = id < 0;
-    if (unknown && (rules_.unknown < 0 || (rules_.fuse_unknown && last_was_unknown))) continue;
-    const auto at = static_cast<std::int32_t>(symbols.size());
-    symbols.push_back({unknown ? rules_.unknown : id, at - 1, at + 1});
-    last_was_unknown = unknown;
+  SymbolWriter writer(rules_, symbols);
+  for (const char c : word) writer.add(id_of_byte_[static_cast<unsigned char>(c)]);
+}
+
+void Bpe::start_characters(std::string_view word, std::vector<BpeScratch::Symbol>& symbols) const {
+  SymbolWriter writer(rules_, symbols);
+  while (!word.empty()) {
+    const auto length = static_cast<std::size_t>(decode_utf8(word.data()).length);
+    const std::string_view character = word.substr(0, length);
+    word.remove_prefix(length);
+    const auto found = characters_.find(character);
+    if (found != characters_.end()) {
+      writer.add(found->second);
+      continue;
+    }
+    const auto id_of = [&](char c) { return id_of_byte_[static_cast<unsigned char>(c)]; };
+    if (rules_.byte_fallback &&
+        std::all_of(character.begin(), character.end(), [&](char c) { return id_of(c) >= 0; })) {
+      for (const char c : character) writer.add(id_of(c));
+    } else {
+      writer.add(-1);
+    }
   }
-  if (!symbols.empty()) symbols.back().next = -1;
 }
 
 // Queues the pair that begins at symbol `left`, if a merge joins it: rank above position, so that

@@ -21,6 +21,7 @@ struct BpeRules {
   std::int32_t unknown = -1;     // stands for bytes that are no token; -1 drops them
   bool fuse_unknown = false;     // one `unknown` for a run of such bytes
   bool ignore_merges = false;    // a word that is a token stays whole
+  bool byte_fallback = false;    // a character that is no token becomes the tokens of its bytes
 };
 
 // What merging one word needs to write to; kept from word to word, so that nothing is allocated.
@@ -34,8 +35,9 @@ struct BpeScratch {
 };
 
 // Byte-pair encoding of single words (Sennrich et al. 2016, on bytes as in GPT-2): starting from
-// its bytes, the adjacent pair of the earliest merge is joined, leftmost first, until no merge
-// applies. O(m log m) for m bytes.
+// its bytes (its characters where the vocabulary is spelled as SentencePiece does it), the adjacent
+// pair of the earliest merge is joined, leftmost first, until no merge applies. O(m log m) for m
+// bytes.
 class Bpe {
  public:
   Bpe(const Vocabulary& vocabulary, BpeRules rules);
@@ -51,13 +53,16 @@ class Bpe {
   void build_pairs(const std::vector<BpeMerge>& merges);
   const PairEntry* find_pair(std::int32_t left, std::int32_t right) const;
   void start(std::string_view word, std::vector<BpeScratch::Symbol>& symbols) const;
+  void start_characters(std::string_view word, std::vector<BpeScratch::Symbol>& symbols) const;
   void merge(BpeScratch& scratch) const;
   void push_pair(BpeScratch& scratch, std::int32_t left) const;
 
   BpeRules rules_;
   std::array<std::int32_t, 256> id_of_byte_{};  // -1: no such token
-  Vocabulary::IdOfToken whole_words_;           // by their bytes; only for ignore_merges
-  std::vector<PairEntry> pairs_;                // open addressing, a power of two
+  bool by_characters_ = false;
+  Vocabulary::IdOfToken characters_;   // only for SentencePiece's spelling
+  Vocabulary::IdOfToken whole_words_;  // by their bytes; only for ignore_merges
+  std::vector<PairEntry> pairs_;       // open addressing, a power of two
   int pair_shift_ = 0;
   std::uint64_t checksum_ = 0;
 };

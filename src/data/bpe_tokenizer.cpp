@@ -24,8 +24,11 @@ constexpr std::array<std::string_view, 7> kEndOfDocumentNames = {
     "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>", "</s>", "<|eos|>", "<eos>",
     "[EOS]"};
 
-std::int32_t find_end_of_document(const std::vector<AddedToken>& tokens) {
-  for (const std::string_view name : kEndOfDocumentNames) {
+constexpr std::array<std::string_view, 2> kBeginOfTextNames = {"<s>", "<bos>"};
+
+std::int32_t find_special(const std::vector<AddedToken>& tokens,
+                          std::span<const std::string_view> names) {
+  for (const std::string_view name : names) {
     for (const AddedToken& token : tokens) {
       if (token.special && token.content == name) return token.id;
     }
@@ -75,7 +78,8 @@ BpeTokenizer::BpeTokenizer(BpeTokenizerParts parts)
   std::stable_partition(parts_.added_tokens.begin(), parts_.added_tokens.end(),
                         [](const AddedToken& token) { return token.special; });
   for (const AddedToken& token : parts_.added_tokens) place_added_token(token);
-  end_of_document_ = find_end_of_document(parts_.added_tokens);
+  end_of_document_ = find_special(parts_.added_tokens, kEndOfDocumentNames);
+  if (parts_.strip_space) begin_of_text_ = find_special(parts_.added_tokens, kBeginOfTextNames);
   fingerprint_ = make_fingerprint();
 }
 
@@ -161,8 +165,13 @@ void BpeTokenizer::encode_words(std::string_view text, Workspace& workspace,
 
 std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {
   std::string text;
+  std::int32_t last = -1;
   for (const std::int32_t id : ids) {
-    if (const std::string* const bytes = parts_.vocabulary.bytes(id)) text += *bytes;
+    if (const std::string* const bytes = parts_.vocabulary.bytes(id)) {
+      const bool strip = last >= 0 && last == begin_of_text_ && bytes->starts_with(' ');
+      text.append(*bytes, strip ? 1 : 0);
+    }
+    last = id;
   }
   return text;
 }

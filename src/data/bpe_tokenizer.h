@@ -17,7 +17,7 @@
 
 namespace flywheel {
 
-// What the files of a byte-level BPE tokenizer say.
+// What the files of a BPE tokenizer say.
 struct BpeTokenizerParts {
   struct File {
     std::string name;
@@ -30,6 +30,8 @@ struct BpeTokenizerParts {
   PreTokenizerPtr pretokenizer;
   std::vector<AddedToken> added_tokens;
   std::vector<File> files;  // what save() writes
+  // SentencePiece: a space that encode() put before the text is dropped behind `begin`.
+  bool strip_space = false;
 };
 
 // Encoding: cut out the added tokens that are looked for in the raw text; normalize what lies
@@ -64,11 +66,15 @@ class BpeTokenizer : public Tokenizer {
   AddedTokenFinder raw_added_tokens_;
   AddedTokenFinder normalized_added_tokens_;
   std::int32_t end_of_document_ = -1;
+  std::int32_t begin_of_text_ = -1;  // behind which a space is dropped; -1: never
   std::uint64_t fingerprint_ = 0;
 
   mutable std::mutex workspaces_mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_workspaces_;
 };
+
+// Of a tokenizer.json's content; `source` is what errors name.
+BpeTokenizerParts parse_tokenizer_json(std::string content, const std::string& source);
 
 // Loaders; `path` is the file, or the folder that holds encoder.json and vocab.bpe.
 BpeTokenizerParts read_tokenizer_json(const std::filesystem::path& path);

@@ -26,9 +26,6 @@ void check_type(const JsonNode& model) {
   const JsonNode dropout = model["dropout"];
   require(dropout.is_null() || dropout.value() == 0, ErrorKind::Data,
           "{}: not supported; expected null or 0", dropout.where());
-  const JsonNode byte_fallback = model["byte_fallback"];
-  require(!byte_fallback.boolean_or(false), ErrorKind::Data,
-          "{}: not supported; only byte-level BPE tokenizers are", byte_fallback.where());
 }
 
 void read_vocabulary(const JsonNode& node, Vocabulary& vocabulary) {
@@ -68,6 +65,7 @@ BpeRules read_rules(const JsonNode& model, const Vocabulary& vocabulary) {
   rules.unknown = read_unknown(model["unk_token"], vocabulary);
   rules.fuse_unknown = model["fuse_unk"].boolean_or(false);
   rules.ignore_merges = model["ignore_merges"].boolean_or(false);
+  rules.byte_fallback = model["byte_fallback"].boolean_or(false);
   return rules;
 }
 
@@ -90,41 +88,69 @@ std::vector<AddedToken> read_added_tokens(const JsonNode& node) {
   return tokens;
 }
 
-void check_decoder(const JsonNode& node) {
-  if (node.is_null()) return;
-  const std::string& type = node["type"].string();
-  if (type == "Sequence") {
-    for (const JsonNode& step : node["decoders"].items()) {
-      require(step["type"].string() == "ByteLevel", ErrorKind::Data,
-              "{}: decoder '{}' is not supported; only ByteLevel is", step.where(),
-              step["type"].string());
-    }
-    return;
+// The steps of a decoder, be it one or a sequence.
+std::vector<JsonNode> decoder_steps(const JsonNode& node) {
+  if (node.is_null()) return {};
+  if (node["type"].string() == "Sequence") return node["decoders"].items();
+  return {node};
+}
+
+void check_byte_level_decoder(const JsonNode& node) {
+  for (const JsonNode& step : decoder_steps(node)) {
+    const std::string& type = step["type"].string();
+    require(type == "ByteLevel", ErrorKind::Data,
+            "{}: decoder '{}' is not supported; only ByteLevel is", step.where(), type);
   }
-  require(type == "ByteLevel", ErrorKind::Data,
-          "{}: decoder '{}' is not supported; only ByteLevel is", node.where(), type);
+}
+
+// Whether the decoder drops the space before the text. Its other steps are what the spelling of the
+// tokens says.
+bool read_sentencepiece_decoder(const JsonNode& node) {
+  bool strips = false;
+  for (const JsonNode& step : decoder_steps(node)) {
+    const std::string& type = step["type"].string();
+    strips = strips || type == "Strip";
+    require(
+        type == "Replace" || type == "ByteFallback" || type == "Fuse" || type == "Strip",
+        ErrorKind::Data,
+        "{}: decoder '{}' is not supported; supported are Replace, ByteFallback, Fuse and Strip",
+        step.where(), type);
+  }
+  return strips;
 }
 
 }  // namespace
 
-BpeTokenizerParts read_tokenizer_json(const fs::path& path) {
-  const std::string source = path.string();
-  require(fs::file_size(path) <= kMaxFileBytes, ErrorKind::Data, "{}: larger than 256 MiB", source);
-  std::string content = read_text_file(path);
+BpeTokenizerParts parse_tokenizer_json(std::string content, const std::string& source) {
   const nlohmann::json json = parse_json(content, source);
   const JsonNode root(json, source + ": tokenizer");
   const JsonNode model = root["model"];
   check_type(model);
-  check_decoder(root["decoder"]);
-
-  BpeTokenizerParts parts{Vocabulary(source), {}, nullptr, nullptr, {}, {}};
+  const bool sentencepiece = model["byte_fallback"].boolean_or(false);
+  const auto spelling = sentencepiece ? TokenSpelling::SentencePiece : TokenSpelling::ByteLevel;
+  BpeTokenizerParts parts{Vocabulary(source, spelling), {}, nullptr, nullptr, {}, {}};
   read_vocabulary(model["vocab"], parts.vocabulary);
   parts.rules = read_rules(model, parts.vocabulary);
+  if (sentencepiece) {
+    parts.strip_space = read_sentencepiece_decoder(root["decoder"]);
+    if (!root["pre_tokenizer"].is_null()) {
+      root["pre_tokenizer"].refuse("null in a tokenizer with byte_fallback");
+    }
+    parts.pretokenizer = make_pretokenizer_sequence({});
+  } else {
+    check_byte_level_decoder(root["decoder"]);
+    parts.pretokenizer = read_byte_level_pretokenizer(root["pre_tokenizer"]);
+  }
   parts.normalizer = read_normalizer(root["normalizer"]);
-  parts.pretokenizer = read_byte_level_pretokenizer(root["pre_tokenizer"]);
   parts.added_tokens = read_added_tokens(root["added_tokens"]);
   parts.files.push_back({"tokenizer.json", std::move(content)});
   return parts;
+}
+
+BpeTokenizerParts read_tokenizer_json(const fs::path& path) {
+  require(fs::file_size(path) <= kMaxFileBytes, ErrorKind::Data, "{}: larger than 256 MiB",
+          path.string());
+  return parse_tokenizer_json(read_text_file(path), path.string());
 }
 
 }  // namespace flywheel

@@ -7,6 +7,7 @@
 #include "core/checksum.h"
 #include "core/error.h"
 #include "data/byte_level.h"
+#include "data/sentencepiece.h"
 
 namespace flywheel {
 
@@ -18,7 +19,9 @@ void Vocabulary::add(std::string_view token, std::int64_t id) {
 void Vocabulary::add_outside_model(std::string_view token, std::int64_t id) {
   require(id >= 0 && id <= kMaxId, ErrorKind::Data, "{}: token '{}' has id {}; expected 0 to {}",
           source_, token, id, kMaxId);
-  const std::string bytes = bytes_of_token(token).value_or(std::string(token));
+  const std::string bytes = spelling_ == TokenSpelling::SentencePiece
+                                ? bytes_of_piece(token)
+                                : bytes_of_token(token).value_or(std::string(token));
   const auto [position, is_new] = bytes_.try_emplace(static_cast<std::int32_t>(id), bytes);
   require(is_new, ErrorKind::Data, "{}: id {} belongs to two tokens, '{}' and one that reads '{}'",
           source_, id, token, position->second);

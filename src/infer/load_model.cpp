@@ -3,76 +3,71 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <vector>
+#include <set>
 
 #include "core/error.h"
-#include "core/file_io.h"
-#include "core/safetensors.h"
-#include "model/huggingface_config.h"
+#include "core/system_memory.h"
+#include "infer/model_weights.h"
 
 namespace flywheel {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements
 
-std::vector<std::int64_t> extents_of(const Shape& shape) {
-  std::vector<std::int64_t> extents;
-  for (int axis = 0; axis < shape.rank(); ++axis) extents.push_back(shape[axis]);
-  return extents;
+void load_parameter(const WeightsSource& weights, const Parameter& parameter, Backend& backend,
+                    std::vector<float>& buffer) {
+  const StoredTensor& tensor = find_tensor(weights, parameter.name, parameter.shape);
+  const std::int64_t width = std::max<std::int64_t>(1, tensor.row_elements());
+  const std::int64_t chunk = std::max<std::int64_t>(1, kChunk / width);
+  const TensorView flat = parameter.value.reshaped({tensor.elements()});
+  for (std::int64_t begin = 0; begin < tensor.rows(); begin += chunk) {
+    const std::int64_t end = std::min(tensor.rows(), begin + chunk);
+    buffer.resize(static_cast<std::size_t>((end - begin) * width));
+    weights.read_rows(tensor, begin, buffer);
+    backend.upload(flat.rows(begin * width, end * width), buffer.data());
+  }
 }
 
-void load_parameter(const SafetensorsReader& reader, const Parameter& parameter, Backend& backend,
-                    std::vector<float>& buffer) {
-  const SafetensorsEntry* entry = reader.find(parameter.name);
-  require(entry != nullptr, ErrorKind::Data, "{}: the tensor '{}' is missing",
-          reader.path().string(), parameter.name);
-  const auto expected = extents_of(parameter.shape);
-  require(entry->shape == expected, ErrorKind::Data,
-          "{}: tensor '{}' is [{}], config.json makes it [{}]", reader.path().string(),
-          parameter.name, fmt::join(entry->shape, ", "), fmt::join(expected, ", "));
-  const std::int64_t elements = entry->elements();
-  const TensorView flat = parameter.value.reshaped({elements});
-  for (std::int64_t begin = 0; begin < elements; begin += kChunk) {
-    const std::int64_t end = std::min(elements, begin + kChunk);
-    reader.read_floats(*entry, begin, std::span(buffer).first(end - begin));
-    backend.upload(flat.rows(begin, end), buffer.data());
-  }
+double gibibytes(std::int64_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
 }
 
 }  // namespace
 
-fs::path checkpoint_folder(const fs::path& path) {
-  if (fs::exists(path / "latest")) return path / "latest";
-  require(fs::exists(path / "model.safetensors"), ErrorKind::Data,
-          "{}: neither a checkpoint (no model.safetensors) nor a run's folder (no latest)",
-          path.string());
-  return path;
-}
-
-ModelConfig read_model_config(const fs::path& checkpoint) {
-  const fs::path file = checkpoint / "config.json";
-  return from_huggingface(read_text_file(file), file.string());
-}
-
-void load_weights(Transformer& model, Backend& backend, const fs::path& checkpoint) {
-  const SafetensorsReader reader(checkpoint / "model.safetensors");
-  std::vector<float> buffer(kChunk);
-  for (const Parameter& parameter : model.parameters()) {
-    load_parameter(reader, parameter, backend, buffer);
+void require_memory(const ModelConfig& config, const TransformerLimits& limits) {
+  const auto available = available_memory();
+  if (!available) return;
+  std::int64_t needed = 0;
+  std::int64_t parameters = 0;
+  for (const MemoryLine& line : Transformer::memory(config, limits)) {
+    needed += line.bytes;
+    if (line.name == "parameters") parameters = line.bytes;
   }
+  require(needed <= *available, ErrorKind::Device,
+          "the model needs {:.2f} GiB (parameters in float32 {:.2f} GiB, activations for {} tokens "
+          "{:.2f} GiB), but {:.2f} GiB are available: take a smaller model or fewer tokens",
+          gibibytes(needed), gibibytes(parameters), limits.max_tokens,
+          gibibytes(needed - parameters), gibibytes(*available));
+}
+
+void load_weights(Transformer& model, Backend& backend, const WeightsSource& weights) {
+  std::set<std::string> used;
+  std::vector<float> buffer;
+  for (const Parameter& parameter : model.parameters()) {
+    load_parameter(weights, parameter, backend, buffer);
+    used.insert(parameter.name);
+  }
+  require_all_used(weights, used, model.config());
   backend.synchronize();
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& checkpoint, const ModelConfig& model) {
-  const bool has_files =
-      fs::exists(checkpoint / "tokenizer.json") || fs::exists(checkpoint / "encoder.json");
-  auto tokenizer = Tokenizer::load(has_files ? checkpoint.string() : "byte");
-  require(tokenizer->vocab_size() <= model.vocab_size, ErrorKind::Data,
-          "{}: the tokenizer has {} tokens, the model {}", checkpoint.string(),
-          tokenizer->vocab_size(), model.vocab_size);
-  return tokenizer;
+std::unique_ptr<Transformer> load_transformer(const WeightsSource& weights,
+                                              const ModelConfig& config, Backend& backend,
+                                              const TransformerLimits& limits) {
+  require_memory(config, limits);
+  auto model = std::make_unique<Transformer>(config, backend, limits);
+  load_weights(*model, backend, weights);
+  return model;
 }
 
 }  // namespace flywheel

@@ -2,27 +2,52 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "backend/backend.h"
 #include "data/tokenizer.h"
 #include "model/model_config.h"
 #include "model/transformer.h"
+#include "model/weights_source.h"
 
 namespace flywheel {
 
-// The checkpoint that a path means: itself, or the latest one of a run's folder.
-std::filesystem::path checkpoint_folder(const std::filesystem::path& path);
+// The ids that a model's files give a meaning.
+struct SpecialTokens {
+  std::int32_t begin = -1;          // begins a text; -1: none
+  bool begin_every_prompt = false;  // `begin` belongs before every prompt, not only an empty one
+  std::vector<std::int32_t> end;    // any of them ends a text
+};
 
-// The model that a checkpoint's config.json describes.
-ModelConfig read_model_config(const std::filesystem::path& checkpoint);
+// A model's files, opened but not read: the weights stay where they are until load_weights().
+struct OpenedModel {
+  std::filesystem::path path;
+  std::string kind;  // "checkpoint", "Hugging Face folder", "GGUF file", "llama2.c file"
+  ModelConfig config;
+  std::unique_ptr<Tokenizer> tokenizer;
+  SpecialTokens special;
+  WeightsSource weights;
+};
 
-// Fills the parameters from model.safetensors. Error Data names the file and the tensor that is
-// missing or has another shape.
-void load_weights(Transformer& model, Backend& backend, const std::filesystem::path& checkpoint);
+// Opens whatever `path` names (docs/models.md): a run's folder (its latest checkpoint), a
+// checkpoint, a folder with config.json and safetensors files as Hugging Face has them, a .gguf
+// file, a .bin file of llama2.c. Error Config or Data: file, field or tensor, and what is
+// supported.
+OpenedModel open_model(const std::filesystem::path& path);
 
-// The tokenizer that lies beside the weights; "byte" where none does. Error Data if its vocabulary
-// is larger than the model's.
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& checkpoint,
-                                          const ModelConfig& model);
+// What a Transformer of these limits allocates, held against the memory that is available. Error
+// Device with both figures if it does not fit.
+void require_memory(const ModelConfig& config, const TransformerLimits& limits);
+
+// A model that is ready for use, after require_memory(). `config` may differ from the file's in its
+// attention.
+std::unique_ptr<Transformer> load_transformer(const WeightsSource& weights,
+                                              const ModelConfig& config, Backend& backend,
+                                              const TransformerLimits& limits);
+
+// Fills the parameters. Error Data names the file and the tensor that is missing, has another shape
+// or is not one of this model's.
+void load_weights(Transformer& model, Backend& backend, const WeightsSource& weights);
 
 }  // namespace flywheel

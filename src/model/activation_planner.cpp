@@ -67,6 +67,10 @@ LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
   layer.x_mid = limits_.training ? saved(Kept::UnlessLayer, "residual stream", "x_mid", d, kForward)
                                  : layer.x;
   layer.mlp_norm = norm("mlp_norm", kForward | kBackwardMlp);
+  if (config_.experts.count > 0) {
+    experts(layer);
+    return layer;
+  }
   const std::int64_t in = config_.mlp == MlpKind::Swiglu ? 2 * f : f;
   layer.mlp_in = saved(Kept::OnlyIfNone, "mlp", "mlp_in", in, kForward | kBackwardMlp);
   layer.mlp_act = saved(Kept::OnlyIfNone, "mlp", "mlp_act", f, kForward | kBackwardMlp);
@@ -76,6 +80,27 @@ LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
     layer.v_cache = keep("key-value cache", kv, DType::F32, rows);
   }
   return layer;
+}
+
+// For inference only: nothing is kept.
+void ActivationPlanner::experts(LayerBuffers& layer) {
+  const std::int64_t k = config_.experts.per_token;
+  const std::int64_t f = config_.experts.intermediate_size;
+  const auto integers = [this](const char* name, std::int64_t width, std::int64_t rows = 0) {
+    Buffer buffer = share(name, width, kForward, rows);
+    buffer.dtype = DType::I32;
+    return buffer;
+  };
+  ExpertBuffers& experts = layer.experts;
+  experts.logits = share("router logits", config_.experts.count, kForward);
+  experts.weights = share("expert weights", k, kForward);
+  experts.slots = integers("expert slots", k);
+  experts.rows = integers("expert rows", k);
+  experts.offsets = integers("expert offsets", config_.experts.count + 1, 1);
+  experts.in = share("experts in", k * config_.hidden_size, kForward);
+  experts.out = share("experts out", k * config_.hidden_size, kForward);
+  layer.mlp_in = share("mlp_in", 2 * k * f, kForward);
+  layer.mlp_act = share("mlp_act", k * f, kForward);
 }
 
 void ActivationPlanner::attention(LayerBuffers& layer, const LayerAttention& attention) {

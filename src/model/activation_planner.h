@@ -34,6 +34,7 @@ class ActivationPlanner {
   NormBuffers norm(const std::string& name, MemoryPlan::Phases phases);
   LayerBuffers layer(const LayerAttention& attention);
   void attention(LayerBuffers& layer, const LayerAttention& attention);
+  void experts(LayerBuffers& layer);
   void plan_gradients(ModelBuffers& buffers, const std::vector<LayerAttention>& layers);
 
   const ModelConfig& config_;

@@ -29,6 +29,17 @@ struct NormBuffers {
   Buffer mean;  // LayerNorm
 };
 
+// Of a mixture of experts, K experts a token: mlp_in and mlp_act are K times as wide.
+struct ExpertBuffers {
+  Buffer logits;   // E
+  Buffer weights;  // K
+  Buffer slots;    // K, i32
+  Buffer rows;     // K, i32
+  Buffer offsets;  // one row of E + 1, i32
+  Buffer in;       // K d, the tokens grouped by expert
+  Buffer out;      // K d
+};
+
 struct LayerBuffers {
   Buffer x;  // d, the layer's input
   NormBuffers attention_norm;
@@ -41,8 +52,9 @@ struct LayerBuffers {
   Buffer attention;                  // H D, what the output projection reads
   Buffer x_mid;                      // d, after the attention's residual
   NormBuffers mlp_norm;
-  Buffer mlp_in;            // f or 2 f
-  Buffer mlp_act;           // f
+  Buffer mlp_in;   // f or 2 f
+  Buffer mlp_act;  // f
+  ExpertBuffers experts;
   Buffer k_cache, v_cache;  // Hkv D a cached token
 };
 

@@ -14,7 +14,9 @@ ModelCost Transformer::cost(const ModelConfig& config, std::int64_t sequence_len
     const bool looked_up = spec.slot.offset == layout.position_embedding.offset ||
                            (!c.tie_embeddings && spec.slot.offset == layout.embedding.offset);
     cost.parameters += elements;
-    if (spec.slot.shape.rank() == 2 && !looked_up) cost.matmul_parameters += elements;
+    if (spec.slot.shape.rank() != 2 || looked_up) continue;
+    const bool expert = spec.name.find(".mlp.experts.") != std::string::npos;
+    cost.matmul_parameters += expert ? elements * c.experts.per_token / c.experts.count : elements;
   }
   double visible = 0;
   for (const LayerAttention& layer : resolve_layers(c)) {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/json_fields.h"
+#include "model/huggingface_import.h"
 
 namespace flywheel {
 namespace {
@@ -78,13 +79,25 @@ Json llama_json(const ModelConfig& c) {
           {"pretraining_tp", 1}};
 }
 
+void add_experts(Json& json, const ExpertsConfig& experts) {
+  json["num_experts"] = experts.count;
+  json["num_experts_per_tok"] = experts.per_token;
+  json["moe_intermediate_size"] = experts.intermediate_size;
+  json["norm_topk_prob"] = experts.normalize;
+  json["decoder_sparse_step"] = 1;
+  json["mlp_only_layers"] = Json::array();
+  json["router_aux_loss_coef"] = 0.001;
+  json["output_router_logits"] = false;
+}
+
 void add_sliding_window(Json& json, const std::string& type, const LayerSummary& layers) {
   const Json window = layers.window > 0 ? Json(layers.window) : Json(nullptr);
   if (type == "mistral") json["sliding_window"] = window;
-  if (type != "qwen3") return;
+  if (type != "qwen3" && type != "qwen3_moe") return;
   json["sliding_window"] = window;
   json["use_sliding_window"] = layers.window > 0;
   json["max_window_layers"] = layers.window > 0 ? 0 : static_cast<int>(layers.sliding.size());
+  if (type == "qwen3_moe") return;  // all layers slide, or none does
   json["layer_types"] = Json::array();
   for (const bool sliding : layers.sliding) {
     json["layer_types"].push_back(sliding ? "sliding_attention" : "full_attention");
@@ -96,7 +109,13 @@ std::string architecture(const std::string& type) {
   if (type == "llama") return "LlamaForCausalLM";
   if (type == "mistral") return "MistralForCausalLM";
   if (type == "qwen3") return "Qwen3ForCausalLM";
+  if (type == "qwen3_moe") return "Qwen3MoeForCausalLM";
   return "FlywheelForCausalLM";
+}
+
+Json token_json(const std::vector<std::int32_t>& ids) {
+  if (ids.empty()) return nullptr;
+  return ids.size() == 1 ? Json(ids.front()) : Json(ids);
 }
 
 }  // namespace
@@ -108,25 +127,28 @@ std::string huggingface_model_type(const ModelConfig& config) {
   const bool llama_like = c.norm == NormKind::RmsNorm && c.position == PositionKind::Rope &&
                           c.mlp == MlpKind::Swiglu && c.hidden_size % c.heads == 0;
   if (!llama_like) return "flywheel";
+  if (c.experts.count > 0) {
+    return c.qk_norm && (layers.all_full || layers.all_swa) ? "qwen3_moe" : "flywheel";
+  }
   if (c.qk_norm) return layers.full_or_swa && !c.mlp_bias ? "qwen3" : "flywheel";
   if (layers.all_full) return "llama";
   return layers.all_swa && !c.attention_bias && !c.mlp_bias ? "mistral" : "flywheel";
 }
 
-std::string to_huggingface(const ModelConfig& config, std::optional<std::int64_t> end_of_text) {
+std::string to_huggingface(const ModelConfig& config, const HuggingfaceNotes& notes) {
   const ModelConfig c = with_defaults(config);
   const std::string type = huggingface_model_type(c);
   Json json{
       {"architectures", {architecture(type)}}, {"model_type", type}, {"vocab_size", c.vocab_size}};
   json.update(is_gpt2_family(c) ? gpt2_json(c) : llama_json(c));
+  if (c.experts.count > 0) add_experts(json, c.experts);
   add_sliding_window(json, type, summarize(c));
-  const Json token = end_of_text ? Json(*end_of_text) : Json(nullptr);
   json["tie_word_embeddings"] = c.tie_embeddings;
   json["initializer_range"] = c.initializer_range;
-  json["bos_token_id"] = token;
-  json["eos_token_id"] = token;
+  json["bos_token_id"] = notes.begin < 0 ? Json(nullptr) : Json(notes.begin);
+  json["eos_token_id"] = token_json(notes.end);
   json["pad_token_id"] = nullptr;
-  json["torch_dtype"] = "float32";
+  json["torch_dtype"] = notes.dtype;
   json["use_cache"] = true;
   json["transformers_version"] = "4.57.0";
   json["flywheel"] = write_fields(config);
@@ -136,8 +158,7 @@ std::string to_huggingface(const ModelConfig& config, std::optional<std::int64_t
 ModelConfig from_huggingface(std::string_view text, const std::string& source) {
   const Json json = parse_json(text, source);
   const auto fields = json.is_object() ? json.find("flywheel") : json.end();
-  require(fields != json.end(), ErrorKind::Config,
-          "{}: no \"flywheel\" section; expected the config.json of a checkpoint of ours", source);
+  if (fields == json.end()) return import_huggingface(text, source);
   ModelConfig config;
   ConfigFaults faults(source);
   read_fields(config, *fields, faults, "flywheel");

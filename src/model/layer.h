@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "attention/plan.h"
 #include "model/activations.h"
 #include "model/modules.h"
@@ -57,6 +59,21 @@ class AttentionBranch {
   TensorView q_norm_, k_norm_, dq_norm_, dk_norm_;
 };
 
+// A mixture of experts (forward only).
+class Experts {
+ public:
+  Experts(const ModelConfig& config, const LayerSlots& slots, const ParameterSlabs& slabs);
+
+  void forward(const Pass& pass, const LayerBuffers& layer) const;  // up to the activation
+  void project(const Pass& pass, const LayerBuffers& layer) const;  // into `branch`
+
+ private:
+  std::int64_t per_token_;
+  bool normalize_;
+  Linear router_;
+  TensorView in_, out_;
+};
+
 // The MLP between its norm and its residual.
 class MlpBranch {
  public:
@@ -68,6 +85,7 @@ class MlpBranch {
 
  private:
   MlpKind kind_;
+  std::optional<Experts> experts_;
   Linear in_, out_;
 };
 

@@ -4,9 +4,12 @@ namespace flywheel {
 
 MlpBranch::MlpBranch(const ModelConfig& config, const LayerSlots& slots,
                      const ParameterSlabs& slabs)
-    : kind_(config.mlp), in_(slots.mlp_in, slabs), out_(slots.mlp_out, slabs) {}
+    : kind_(config.mlp), in_(slots.mlp_in, slabs), out_(slots.mlp_out, slabs) {
+  if (config.experts.count > 0) experts_.emplace(config, slots, slabs);
+}
 
 void MlpBranch::forward(const Pass& pass, const LayerBuffers& layer) const {
+  if (experts_) return experts_->forward(pass, layer);
   const TensorView in = pass.matrix(layer.mlp_in);
   const TensorView act = pass.matrix(layer.mlp_act);
   in_.forward(pass.backend, in, pass.matrix(layer.mlp_norm.out), pass.decode);
@@ -18,6 +21,7 @@ void MlpBranch::forward(const Pass& pass, const LayerBuffers& layer) const {
 }
 
 void MlpBranch::project(const Pass& pass, const LayerBuffers& layer) const {
+  if (experts_) return experts_->project(pass, layer);
   out_.forward(pass.backend, pass.matrix(pass.buffers().branch), pass.matrix(layer.mlp_act),
                pass.decode);
 }

@@ -69,6 +69,17 @@ void validate_rope(const ModelConfig& c, Validator& v) {
   v.positive("rope_scaling.original_max_position_embeddings", s.original_max_position_embeddings);
 }
 
+void validate_experts(const ModelConfig& c, Validator& v) {
+  const ExpertsConfig& e = c.experts;
+  v.not_negative("experts.count", e.count);
+  if (e.count < 1) return;
+  v.check(1 <= e.per_token && e.per_token <= e.count, "experts.per_token",
+          fmt::format("{} is not 1 to the {} experts", e.per_token, e.count));
+  v.positive("experts.intermediate_size", e.intermediate_size);
+  v.check(c.mlp == MlpKind::Swiglu && !c.mlp_bias, "experts.count",
+          "experts need \"mlp\": \"swiglu\" and no mlp_bias");
+}
+
 void validate_entry(const LayerPatternConfig& entry, const std::string& path, Validator& v) {
   const std::string nearest = nearest_name(entry.pattern, kPatternNames);
   v.check(nearest == entry.pattern, path + ".pattern",
@@ -118,6 +129,7 @@ void validate(const ModelConfig& config, const FaultReport& report) {
   Validator validator(report);
   validate_sizes(config, validator);
   validate_rope(config, validator);
+  validate_experts(config, validator);
   validate_attention(config.attention, validator);
 }
 

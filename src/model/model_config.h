@@ -123,6 +123,25 @@ struct RopeScalingConfig {
   }
 };
 
+// A mixture of experts in place of each layer's MLP: a softmax router sends a token to the experts
+// with the highest probabilities (Qwen3-MoE).
+struct ExpertsConfig {
+  std::int64_t count = 0;
+  std::int64_t per_token = 8;
+  std::int64_t intermediate_size = 768;
+  bool normalize = true;
+
+  bool operator==(const ExpertsConfig&) const = default;
+
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor& visit) {
+    visit("count", self.count, "experts of a layer; 0 = one dense MLP (experts: inference only)");
+    visit("per_token", self.per_token, "experts that a token is sent to");
+    visit("intermediate_size", self.intermediate_size, "width of an expert");
+    visit("normalize", self.normalize, "a token's expert weights sum to 1");
+  }
+};
+
 // A decoder-only transformer: GPT-2, Llama, Mistral, Qwen3 and our own are values of this struct.
 struct ModelConfig {
   std::int64_t vocab_size = 50257;
@@ -142,6 +161,7 @@ struct ModelConfig {
   MlpKind mlp = MlpKind::Swiglu;
   bool attention_bias = false;
   bool mlp_bias = false;
+  ExpertsConfig experts;
   bool tie_embeddings = true;
   double initializer_range = 0.02;
   AttentionConfig attention;
@@ -167,6 +187,7 @@ struct ModelConfig {
     visit("mlp", self.mlp, "swiglu or gelu");
     visit("attention_bias", self.attention_bias, "biases of the q, k, v and o projections");
     visit("mlp_bias", self.mlp_bias, "biases of the MLP");
+    visit("experts", self.experts, "a mixture of experts in place of the MLP");
     visit("tie_embeddings", self.tie_embeddings, "the output uses the embedding table");
     visit("initializer_range", self.initializer_range, "standard deviation of initial weights");
     visit("attention", self.attention, "which keys a query sees, layer by layer");

@@ -131,6 +131,10 @@ class LayoutBuilder {
 
     const std::string mlp = prefix + "mlp.";
     slots.mlp_norm = norm(prefix + (gpt2_ ? "ln_2" : "post_attention_layernorm"));
+    if (config_.experts.count > 0) {
+      add_experts(slots, mlp, residual_std);
+      return slots;
+    }
     const std::vector<Part> mlp_in =
         config_.mlp == MlpKind::Swiglu
             ? std::vector<Part>{{mlp + "gate_proj", f}, {mlp + "up_proj", f}}
@@ -139,6 +143,22 @@ class LayoutBuilder {
     slots.mlp_out = linear({{mlp + (gpt2_ ? "c_proj" : "down_proj"), d}}, f, gpt2_,
                            config_.mlp_bias, residual_std);
     return slots;
+  }
+
+  void add_experts(LayerSlots& slots, const std::string& mlp, float residual_std) {
+    const std::int64_t d = config_.hidden_size;
+    const std::int64_t f = config_.experts.intermediate_size;
+    slots.router = linear({{mlp + "gate", config_.experts.count}}, d, false, false, std_);
+    std::vector<Part> in;
+    std::vector<Part> out;
+    for (std::int64_t e = 0; e < config_.experts.count; ++e) {
+      const std::string expert = fmt::format("{}experts.{}.", mlp, e);
+      in.push_back({expert + "gate_proj", f});
+      in.push_back({expert + "up_proj", f});
+      out.push_back({expert + "down_proj", d});
+    }
+    slots.experts_in = linear(in, d, false, false, std_);
+    slots.experts_out = linear(out, f, false, false, residual_std);
   }
 
   const ModelConfig config_;

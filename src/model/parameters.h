@@ -43,6 +43,10 @@ struct LayerSlots {
   NormSlot mlp_norm;
   LinearSlot mlp_in;  // gate|up of SwiGLU
   LinearSlot mlp_out;
+  // A mixture of experts in place of mlp_in and mlp_out.
+  LinearSlot router;       // [E, d]
+  LinearSlot experts_in;   // [E 2 f, d], gate|up of each expert
+  LinearSlot experts_out;  // [E d, f]
 };
 
 struct ParameterSpec {

@@ -25,6 +25,9 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
           ErrorKind::Config,
           "a key-value cache for {} sequences of {} tokens; expected up to {} tokens each",
           limits.cache_slots, limits.cache_length, config.max_positions);
+  require(config.experts.count == 0 || !limits.training, ErrorKind::Config,
+          "model.experts.count: {}: a mixture of experts cannot be trained yet; expected 0",
+          config.experts.count);
   return with_defaults(config);
 }
 

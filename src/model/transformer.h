@@ -78,7 +78,7 @@ struct MemoryLine {
 struct ModelCost {
   std::int64_t parameters = 0;  // tied counted once, padding not counted
   std::int64_t matmul_parameters =
-      0;  // weights that take part in matmuls (a tied table counts as the head)
+      0;  // weights that take part in a token's matmuls (a tied table counts as the head)
   double flops_per_token =
       0;  // training: 6 N_matmul + 14 D visible pairs a head (4 D forward, 10 D backward)
   double mean_visible_keys = 0;  // over positions and layers, both paths of gated layers counted

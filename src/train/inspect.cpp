@@ -8,6 +8,7 @@
 #include "core/file_io.h"
 #include "core/json_fields.h"
 #include "data/shard_format.h"
+#include "model/llama2c_model.h"
 #include "train/checkpoint.h"
 
 namespace flywheel {
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kKnownKinds =
     "token files (.bin), safetensors files, tokenizers (tokenizer.json, a folder with one or with "
     "encoder.json and vocab.bpe, 'byte'), configs (.json), checkpoints (step_XXXXXXXX/), folders "
-    "of runs, and folders of token files";
+    "of runs, folders of token files, and models (Hugging Face folders, .gguf, llama2.c's .bin)";
 
 bool is_file(const fs::path& path) {
   std::error_code unreachable;
@@ -94,6 +95,8 @@ void check_against_checkpoint(const fs::path& path, Inspection& inspection) {
 Inspection inspect_file(const fs::path& path, const InspectOptions& options) {
   const std::string extension = path.extension().string();
   const std::string start = first_bytes(path);
+  if (extension == ".gguf" || start.starts_with("GGUF")) return inspect_gguf(path);
+  if (!begins_like_shard(start) && is_llama2c_model(path)) return inspect_llama2c(path);
   if (extension == ".bin" || begins_like_shard(start)) return inspect_shard(path, options);
   if (extension == ".safetensors" || (start.size() > 8 && start[8] == '{')) {
     return inspect_safetensors(path);
@@ -125,6 +128,10 @@ std::vector<Inspection> inspect_folder(const fs::path& folder, const InspectOpti
     return {inspect_checkpoint(folder)};
   }
   if (!CheckpointStore(folder, {}).steps().empty()) return {inspect_run(folder)};
+  if (is_file(folder / "config.json") &&
+      (is_file(folder / "model.safetensors") || is_file(folder / "model.safetensors.index.json"))) {
+    return {inspect_huggingface_folder(folder)};
+  }
   if (is_file(folder / "tokenizer.json") || is_file(folder / "encoder.json")) {
     return {inspect_tokenizer(folder.string(), options)};
   }

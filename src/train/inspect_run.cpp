@@ -28,19 +28,6 @@ std::string patterns_of(const AttentionConfig& attention) {
   return fmt::format("{}{}", fmt::join(names, ", "), names.size() > 1 ? " in turn" : "");
 }
 
-// Of a valid config.
-void describe_model(const ModelConfig& given, std::int64_t sequence_length, Inspection& out) {
-  const ModelConfig model = with_defaults(given);
-  out.add("model",
-          fmt::format("{}: {} layers of width {}, {} heads of {} ({} for keys and "
-                      "values), MLP {}, vocabulary {}, attention {}, window {}",
-                      huggingface_model_type(model), model.layers, model.hidden_size, model.heads,
-                      model.head_dim, model.kv_heads, model.intermediate_size, model.vocab_size,
-                      patterns_of(model.attention), model.attention.window));
-  const std::int64_t parameters = Transformer::cost(model, sequence_length).parameters;
-  out.add("parameters", parameters, human_count(static_cast<double>(parameters)));
-}
-
 void describe_state(const CheckpointState& state, Inspection& out) {
   out.add("step", state.step, fmt::format("of {}", state.config.train.max_steps.value_or(0)));
   out.add("tokens", state.tokens, human_count(static_cast<double>(state.tokens)));
@@ -169,6 +156,18 @@ void describe_run_config(const RunConfig& config, Inspection& out) {
 }
 
 }  // namespace
+
+void describe_model(const ModelConfig& given, std::int64_t sequence_length, Inspection& out) {
+  const ModelConfig model = with_defaults(given);
+  out.add("model",
+          fmt::format("{}: {} layers of width {}, {} heads of {} ({} for keys and "
+                      "values), MLP {}, vocabulary {}, attention {}, window {}",
+                      huggingface_model_type(model), model.layers, model.hidden_size, model.heads,
+                      model.head_dim, model.kv_heads, model.intermediate_size, model.vocab_size,
+                      patterns_of(model.attention), model.attention.window));
+  const std::int64_t parameters = Transformer::cost(model, sequence_length).parameters;
+  out.add("parameters", parameters, human_count(static_cast<double>(parameters)));
+}
 
 Inspection inspect_checkpoint(const fs::path& folder) {
   return judge_checkpoint(folder).inspection;

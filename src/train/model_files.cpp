@@ -7,9 +7,9 @@ namespace flywheel {
 
 void write_model_config(const std::filesystem::path& path, const ModelConfig& config,
                         const Tokenizer& tokenizer) {
-  std::optional<std::int64_t> end_of_text;
-  if (tokenizer.end_of_document() >= 0) end_of_text = tokenizer.end_of_document();
-  write_file_atomically(path, to_huggingface(config, end_of_text));
+  HuggingfaceNotes notes{.begin = tokenizer.end_of_document()};
+  if (notes.begin >= 0) notes.end = {notes.begin};
+  write_file_atomically(path, to_huggingface(config, notes));
 }
 
 }  // namespace flywheel

@@ -189,6 +189,25 @@ def features(data):
     return edited(tokenizer, edit)
 
 
+def sentencepiece_style(data):
+    """Llama 2's form: characters, spaces as \u2581, bytes for characters that are no token."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=800, special_tokens=special, limit_alphabet=100, show_progress=False)
+    tokenizer.train_from_iterator(corpus(data), trainer)
+    space = "\u2581"
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(space), normalizers.Replace(" ", space)])
+    tokenizer.decoder = decoders.Sequence([decoders.Replace(space, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+
+    def edit(document):
+        document["pre_tokenizer"] = None
+        document["added_tokens"] = document["added_tokens"][:3]
+        document["model"].update(byte_fallback=True, fuse_unk=True, unk_token="<unk>")
+
+    return edited(tokenizer, edit)
+
+
 def unfused(document):
     document = json.loads(json.dumps(document))
     document["model"]["fuse_unk"] = False
@@ -262,7 +281,7 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     texts = difficult_texts()
     (OUT / "texts.hex").write_text("".join(t.hex() + "\n" for t in texts))
-    for style in (gpt2_style, qwen_style, smollm2_style, llama3_style, features):
+    for style in (gpt2_style, qwen_style, smollm2_style, llama3_style, features, sentencepiece_style):
         write_tokenizer(style.__name__, style(data), texts)
     document = json.loads((OUT / "features/tokenizer.json").read_text())
     write_ids("features_unfused", encode_all(Tokenizer.from_str(json.dumps(unfused(document))), texts))

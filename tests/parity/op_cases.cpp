@@ -220,6 +220,7 @@ OpCase layer_norm_backward(std::uint32_t seed) {
 
 std::vector<OpCase> model_op_cases();   // op_cases_model.cpp
 std::vector<OpCase> decode_op_cases();  // op_cases_decode.cpp
+std::vector<OpCase> expert_op_cases();  // op_cases_experts.cpp
 
 std::vector<OpCase> all_op_cases() {
   std::vector<OpCase> cases;
@@ -233,6 +234,7 @@ std::vector<OpCase> all_op_cases() {
   }
   for (OpCase& op_case : model_op_cases()) cases.push_back(std::move(op_case));
   for (OpCase& op_case : decode_op_cases()) cases.push_back(std::move(op_case));
+  for (OpCase& op_case : expert_op_cases()) cases.push_back(std::move(op_case));
   return cases;
 }
 

@@ -50,6 +50,9 @@ class ObservedBackend : public Backend {
   void gate_mix_backward(const GateMixBackward& a) override { inner_.gate_mix_backward(a); }
   void swiglu_forward(const SwigluForward& a) override { inner_.swiglu_forward(a); }
   void swiglu_backward(const SwigluBackward& a) override { inner_.swiglu_backward(a); }
+  void route_experts(const RouteExperts& a) override { inner_.route_experts(a); }
+  void grouped_matmul(const GroupedMatmul& a) override { inner_.grouped_matmul(a); }
+  void combine_experts(const CombineExperts& a) override { inner_.combine_experts(a); }
   void gelu_forward(const GeluForward& a) override { inner_.gelu_forward(a); }
   void gelu_backward(const GeluBackward& a) override { inner_.gelu_backward(a); }
   void cross_entropy(const CrossEntropy& a) override { inner_.cross_entropy(a); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
 
 namespace flywheel::test::reference {
 namespace {
@@ -443,7 +444,75 @@ void copy(Arrays<Real>& t) {
   t["out"].values = t["x"].values;
 }
 
+template <class Real>
+void route_experts(Arrays<Real>& t, bool normalize) {
+  auto& logits = t["logits"];
+  const std::int64_t experts = logits.extent(1);
+  const std::int64_t chosen = t["weights"].extent(1);
+  std::vector<std::vector<std::int64_t>> pairs(static_cast<std::size_t>(experts));
+  for (std::int64_t token = 0; token < logits.extent(0); ++token) {
+    Real total = 0;
+    for (std::int64_t e = 0; e < experts; ++e) total += std::exp(logits(token, e));
+    std::vector<bool> taken(static_cast<std::size_t>(experts));
+    Real sum = 0;
+    for (std::int64_t k = 0; k < chosen; ++k) {
+      std::int64_t best = -1;
+      for (std::int64_t e = 0; e < experts; ++e) {
+        if (taken[static_cast<std::size_t>(e)]) continue;
+        if (best < 0 || logits(token, e) > logits(token, best)) best = e;
+      }
+      taken[static_cast<std::size_t>(best)] = true;
+      pairs[static_cast<std::size_t>(best)].push_back(token * chosen + k);
+      t["weights"](token, k) = std::exp(logits(token, best)) / total;
+      sum += t["weights"](token, k);
+    }
+    for (std::int64_t k = 0; normalize && k < chosen; ++k) t["weights"](token, k) /= sum;
+  }
+  std::int64_t row = 0;
+  for (std::int64_t e = 0; e < experts; ++e) {
+    t["offsets"](e) = static_cast<Real>(row);
+    for (const std::int64_t pair : pairs[static_cast<std::size_t>(e)]) {
+      t["rows"](row) = static_cast<Real>(pair / chosen);
+      t["slots"](pair) = static_cast<Real>(row++);
+    }
+  }
+  t["offsets"](experts) = static_cast<Real>(row);
+}
+
+template <class Real>
+void grouped_matmul(Arrays<Real>& t) {
+  auto& out = t["out"];
+  const std::int64_t width = out.extent(1);
+  for (std::int64_t e = 0; e + 1 < t["offsets"].extent(0); ++e) {
+    for (std::int64_t i = t["offsets"].integer(e); i < t["offsets"].integer(e + 1); ++i) {
+      for (std::int64_t j = 0; j < width; ++j) {
+        out(i, j) = 0;
+        for (std::int64_t k = 0; k < t["a"].extent(1); ++k) {
+          out(i, j) += t["a"](i, k) * t["b"](e * width + j, k);
+        }
+      }
+    }
+  }
+}
+
+template <class Real>
+void combine_experts(Arrays<Real>& t) {
+  auto& out = t["out"];
+  for (std::int64_t token = 0; token < out.extent(0); ++token) {
+    for (std::int64_t i = 0; i < out.extent(1); ++i) {
+      out(token, i) = 0;
+      for (std::int64_t k = 0; k < t["weights"].extent(1); ++k) {
+        const std::int64_t pair = token * t["weights"].extent(1) + k;
+        out(token, i) += t["weights"](pair) * t["x"](t["slots"].integer(pair), i);
+      }
+    }
+  }
+}
+
 #define FLYWHEEL_INSTANTIATE(Real)                                        \
+  template void route_experts(Arrays<Real>&, bool);                       \
+  template void grouped_matmul(Arrays<Real>&);                            \
+  template void combine_experts(Arrays<Real>&);                           \
   template void matmul(Arrays<Real>&, const MatmulOptions&);              \
   template void bias_backward(Arrays<Real>&);                             \
   template void embedding_forward(Arrays<Real>&);                         \

@@ -47,6 +47,12 @@ void swiglu_forward(Arrays<Real>& t);
 template <class Real>
 void swiglu_backward(Arrays<Real>& t);
 template <class Real>
+void route_experts(Arrays<Real>& t, bool normalize);
+template <class Real>
+void grouped_matmul(Arrays<Real>& t);
+template <class Real>
+void combine_experts(Arrays<Real>& t);
+template <class Real>
 void gelu_forward(Arrays<Real>& t);
 template <class Real>
 void gelu_backward(Arrays<Real>& t);

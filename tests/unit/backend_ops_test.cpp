@@ -44,6 +44,9 @@ class CountingBackend final : public Backend {
   void gate_mix_backward(const GateMixBackward&) override { ++calls; }
   void swiglu_forward(const SwigluForward&) override { ++calls; }
   void swiglu_backward(const SwigluBackward&) override { ++calls; }
+  void route_experts(const RouteExperts&) override { ++calls; }
+  void grouped_matmul(const GroupedMatmul&) override { ++calls; }
+  void combine_experts(const CombineExperts&) override { ++calls; }
   void gelu_forward(const GeluForward&) override { ++calls; }
   void gelu_backward(const GeluBackward&) override { ++calls; }
   void cross_entropy(const CrossEntropy&) override { ++calls; }

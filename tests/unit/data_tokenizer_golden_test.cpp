@@ -56,8 +56,8 @@ SplitBehavior behavior_named(const std::string& name) {
 }  // namespace
 
 TEST_CASE("Small tokenizers of every style give the reference library's ids") {
-  for (const char* style :
-       {"gpt2_style", "qwen_style", "smollm2_style", "llama3_style", "features"}) {
+  for (const char* style : {"gpt2_style", "qwen_style", "smollm2_style", "llama3_style", "features",
+                            "sentencepiece_style"}) {
     SECTION(style) {
       check_all(*test::load_golden_tokenizer(style), style);
     }
@@ -70,6 +70,14 @@ TEST_CASE("Small tokenizers of every style give the reference library's ids") {
                              }),
               "features_unfused");
   }
+}
+
+TEST_CASE("A space before the text is dropped behind the beginning only") {
+  const auto tokenizer = test::load_golden_tokenizer("sentencepiece_style");
+  Ids ids = test::encode(*tokenizer, "the caf\u00e9 \u65e5\n");
+  REQUIRE(tokenizer->decode(ids) == " the caf\u00e9 \u65e5\n");
+  ids.insert(ids.begin(), 1);
+  REQUIRE(tokenizer->decode(ids) == "<s>the caf\u00e9 \u65e5\n");
 }
 
 TEST_CASE("The real vocabularies give the reference library's ids on difficult texts") {

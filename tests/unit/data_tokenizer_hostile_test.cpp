@@ -59,7 +59,13 @@ const std::vector<Fault>& faults() {
       {"merges: expected an array", [](json& j) { j["model"]["merges"] = nullptr; }},
       {"unk_token: expected a token of the vocabulary",
        [](json& j) { j["model"]["unk_token"] = "nope"; }},
-      {"byte_fallback: not supported", [](json& j) { j["model"]["byte_fallback"] = true; }},
+      {"decoder 'ByteLevel' is not supported; supported are Replace",
+       [](json& j) { j["model"]["byte_fallback"] = true; }},
+      {"pre_tokenizer: expected null in a tokenizer with byte_fallback",
+       [](json& j) {
+         j["model"]["byte_fallback"] = true;
+         j["decoder"] = nullptr;
+       }},
       {"dropout: not supported", [](json& j) { j["model"]["dropout"] = 0.1; }},
       {"end_of_word_suffix: not supported",
        [](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }},

@@ -23,18 +23,18 @@ using namespace flywheel::test;
 namespace {
 
 struct TinyModel {
-  std::filesystem::path folder = golden("evaluate/model");
-  ModelConfig config = read_model_config(folder);
-  std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(folder, config);
+  OpenedModel opened = open_model(golden("evaluate/model"));
+  const Tokenizer* tokenizer = opened.tokenizer.get();
   TransformerLimits limits{.max_tokens = 1024, .max_sequences = 16, .training = false};
   std::unique_ptr<Backend> backend = make_cpu_backend(2);
-  Transformer model{config, *backend, limits};
+  std::unique_ptr<Transformer> loaded =
+      load_transformer(opened.weights, opened.config, *backend, limits);
+  Transformer& model = *loaded;
   Scorer scorer{model, limits, 0};
 
-  TinyModel() { load_weights(model, *backend, folder); }
   RequestEncoder encoder(std::int64_t max_length) const {
     return {*tokenizer,
-            {.prefix_token = prefix_token(folder, *tokenizer), .max_length = max_length}};
+            {.prefix_token = prefix_token(opened.path, *tokenizer), .max_length = max_length}};
   }
 };
 
@@ -102,8 +102,8 @@ void check_metrics(const TaskResult& result, const Json& expected) {
 
 TaskResult run(TinyModel& tiny, const Task& task, const EvaluationOptions& options) {
   TaskResult result = prepare_task(task, options);
-  evaluate_task(result, tiny.model, tiny.scorer, tiny.encoder(tiny.config.max_positions), options,
-                {});
+  evaluate_task(result, tiny.model, tiny.scorer, tiny.encoder(tiny.opened.config.max_positions),
+                options, {});
   return result;
 }
 

@@ -192,4 +192,21 @@ TEST_CASE("JSON has every fact, table and fault") {
 }
 
 }  // namespace
+TEST_CASE("models of other programs are described, and their faults named", "[inspect]") {
+  const auto first = [](const std::string& path) { return inspect(path, {}).front(); };
+  for (const auto& [name, kind] :
+       {std::pair{"llama.gguf", "GGUF file"}, std::pair{"qwen3_moe", "Hugging Face folder"}}) {
+    const Inspection inspection = first(test::golden("models") / name);
+    REQUIRE(inspection.kind == kind);
+    REQUIRE(inspection.whole());
+    REQUIRE(test::contains(to_text(inspection), "2 layers of width 32"));
+    REQUIRE(test::contains(to_text(inspection), "model.layers.1.self_attn.q_proj.weight"));
+  }
+  const test::TemporaryFolder folder;
+  const auto cut = folder.path() / "cut.gguf";
+  std::filesystem::copy_file(test::golden("models/llama.gguf"), cut);
+  std::filesystem::resize_file(cut, 500);
+  REQUIRE(test::contains(to_text(first(cut)), "cut off"));
+}
+
 }  // namespace flywheel

@@ -132,7 +132,7 @@ TEST_CASE("a checkpoint's config.json names the transformers class", "[model]") 
   };
   for (const auto& [config, type] : expected) {
     REQUIRE(huggingface_model_type(config) == type);
-    const std::string text = to_huggingface(config, 50256);
+    const std::string text = to_huggingface(config, {.begin = 50256, .end = {50256}});
     const Json json = parse_json(text, "config.json");
     REQUIRE(json["model_type"] == type);
     REQUIRE(json["eos_token_id"] == 50256);
@@ -153,7 +153,8 @@ TEST_CASE("a foreign or faulty config.json is refused with its name", "[model]")
     }
     return std::string();
   };
-  REQUIRE(message(R"({"model_type": "llama"})").find("x/config.json: no \"flywheel\"") == 0);
+  REQUIRE(message(R"({"model_type": "llama"})") == "x/config.json: hidden_size is missing");
+  REQUIRE(message(R"({"model_type": "t5"})").find("x/config.json: model_type: \"t5\" is not") == 0);
   REQUIRE(message(R"([1])").find("x/config.json") == 0);
   REQUIRE(message(R"({"flywheel": {"layer": 3}})").find("layer") != std::string::npos);
   REQUIRE(message(R"({"flywheel": {"layers": -3}})").find("flywheel.layers: -3") !=

@@ -1,0 +1,50 @@
+#include "model/layer.h"
+
+namespace flywheel {
+
+Experts::Experts(const ModelConfig& config, const LayerSlots& slots, const ParameterSlabs& slabs)
+    : per_token_(config.experts.per_token),
+      normalize_(config.experts.normalize),
+      router_(slots.router, slabs),
+      in_(slabs.value(slots.experts_in.weight)),
+      out_(slabs.value(slots.experts_out.weight)) {}
+
+void Experts::forward(const Pass& pass, const LayerBuffers& layer) const {
+  const ExpertBuffers& buffers = layer.experts;
+  // [T, K w] as the rows of the pairs, [T K, w].
+  const auto grouped = [&](const Buffer& buffer) {
+    return pass.matrix(buffer).reshaped({pass.tokens * per_token_, buffer.width / per_token_});
+  };
+  const TensorView x = pass.matrix(layer.mlp_norm.out);
+  const TensorView rows = pass.matrix(buffers.rows).reshaped({pass.tokens * per_token_});
+  const TensorView offsets =
+      pass.memory.matrix(buffers.offsets, 1).reshaped({buffers.offsets.width});
+  router_.forward(pass.backend, pass.matrix(buffers.logits), x);
+  ops::route_experts(pass.backend, {.weights = pass.matrix(buffers.weights),
+                                    .slots = pass.matrix(buffers.slots),
+                                    .rows = rows,
+                                    .offsets = offsets,
+                                    .logits = pass.matrix(buffers.logits),
+                                    .normalize = normalize_});
+  ops::embedding_forward(pass.backend, {.out = grouped(buffers.in), .ids = rows, .table = x});
+  ops::grouped_matmul(
+      pass.backend,
+      {.out = grouped(layer.mlp_in), .a = grouped(buffers.in), .b = in_, .offsets = offsets});
+  ops::swiglu_forward(pass.backend,
+                      {.out = grouped(layer.mlp_act), .gate_up = grouped(layer.mlp_in)});
+  ops::grouped_matmul(
+      pass.backend,
+      {.out = grouped(buffers.out), .a = grouped(layer.mlp_act), .b = out_, .offsets = offsets});
+}
+
+void Experts::project(const Pass& pass, const LayerBuffers& layer) const {
+  const ExpertBuffers& buffers = layer.experts;
+  const std::int64_t width = buffers.out.width / per_token_;
+  ops::combine_experts(pass.backend,
+                       {.out = pass.matrix(pass.buffers().branch),
+                        .x = pass.matrix(buffers.out).reshaped({pass.tokens * per_token_, width}),
+                        .slots = pass.matrix(buffers.slots),
+                        .weights = pass.matrix(buffers.weights)});
+}
+
+}  // namespace flywheel
