@@ -165,6 +165,11 @@ void describe_model(const ModelConfig& given, std::int64_t sequence_length, Insp
                       huggingface_model_type(model), model.layers, model.hidden_size, model.heads,
                       model.head_dim, model.kv_heads, model.intermediate_size, model.vocab_size,
                       patterns_of(model.attention), model.attention.window));
+  if (const ExpertsConfig& experts = model.experts; experts.count > 0) {
+    out.add("experts", experts.count,
+            fmt::format("of width {}, {} for each token", experts.intermediate_size,
+                        experts.per_token));
+  }
   const std::int64_t parameters = Transformer::cost(model, sequence_length).parameters;
   out.add("parameters", parameters, human_count(static_cast<double>(parameters)));
 }
