@@ -7,10 +7,13 @@
 namespace flywheel {
 namespace {
 
+// Tensors that a model may leave unread.
 bool is_no_parameter(const std::string& name, const ModelConfig& config) {
   if (name == "lm_head.weight") return config.tie_embeddings;
   return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
-         name.ends_with(".attn.masked_bias");
+         name.ends_with(".attn.masked_bias") ||
+         // A gated layer may run with another attention.
+         name.find(".self_attn.gate_s") != std::string::npos;
 }
 
 }  // namespace

@@ -204,7 +204,7 @@ std::vector<Damage> damages() {
        replace("run/step_00000004/config.json", "\"intermediate_size\": 32",
                "\"intermediate_size\": 40"),
        kBin + "/generate --model run",
-       {"config.json"}},
+       {"model.safetensors", "mlp.gate_proj.weight", "config"}},
       {"recall texts cut",
        cut("corpus/recall.jsonl", 300),
        kBin + "/recall --model run --texts corpus/recall.jsonl",
