@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "train/console.h"
 
 namespace flywheel {
@@ -23,6 +25,10 @@ void ProgressMeter::add(double step_seconds, double data_wait_seconds) {
 
 void ProgressMeter::start_interval() {
   seconds_ = waited_ = steps_ = 0;
+}
+
+void ProgressMeter::sample_peak(double peak_flops) {
+  peak_flops_ = std::max(peak_flops_, peak_flops);
 }
 
 double ProgressMeter::tokens_per_second() const {

@@ -15,6 +15,8 @@ class ProgressMeter {
 
   void add(double step_seconds, double data_wait_seconds);
   void start_interval();  // after a line
+  // A later sample of the peak: the best one counts, since others may use the machine meanwhile.
+  void sample_peak(double peak_flops);
 
   double tokens_per_second() const;
   double utilisation() const;      // share of the peak

@@ -96,6 +96,14 @@ class Run {
     console_.line(line);
     write_metrics(report);
     meter_.start_interval();
+    sample_peak_again();
+  }
+
+  void sample_peak_again() {
+    constexpr double kSeconds = 60;
+    if (seconds_since(peak_sampled_) < kSeconds) return;
+    meter_.sample_peak(measure_peak(config_.train));
+    peak_sampled_ = Clock::now();
   }
 
   void write_metrics(const StepReport& report) {
@@ -190,6 +198,7 @@ class Run {
   Console& console_;
   Metrics metrics_;
   ProgressMeter meter_;
+  Clock::time_point peak_sampled_ = Clock::now();
   OutlierDetector loss_outliers_;
   OutlierDetector norm_outliers_;
   std::int64_t saved_step_;
