@@ -23,7 +23,7 @@ __device__ __forceinline__ float sigmoid(float x) {
   return 1.0F / (1.0F + expf(-x));
 }
 
-// Where head of a token starts, and its first gate of a; kChannel: one gate a channel.
+// Where a head of a token starts, and its first gate of a; kChannel: one gate a channel.
 struct HeadPlace {
   std::int64_t first, gate, gates;
 };
@@ -35,6 +35,15 @@ __device__ __forceinline__ HeadPlace place_of(const GateMix& args, std::int64_t 
   return {row * args.size, token * 2 * gates + head * (kChannel ? args.size : 1), gates};
 }
 
+// How far the gates of a and b are open.
+struct Openings {
+  float a, b;
+};
+template <class T>
+__device__ __forceinline__ Openings openings_at(const T* gates, std::int64_t count) {
+  return {sigmoid(to_float(gates[0])), sigmoid(to_float(gates[count]))};
+}
+
 template <class T, bool kChannel>
 __global__ void __launch_bounds__(kHeads* kWarp) gate_mix_forward_kernel(GateMix args) {
   const std::int64_t row = row_of_warp();
@@ -44,11 +53,11 @@ __global__ void __launch_bounds__(kHeads* kWarp) gate_mix_forward_kernel(GateMix
   const T* b = static_cast<const T*>(args.b) + place.first;
   const T* gates = static_cast<const T*>(args.gates) + place.gate;
   T* out = static_cast<T*>(args.out) + place.first;
+  Openings open{};
+  if constexpr (!kChannel) open = openings_at(gates, place.gates);
   for (std::int64_t c = lane_id(); c < args.size; c += kWarp) {
-    const std::int64_t gate = kChannel ? c : 0;
-    const float from_a = sigmoid(to_float(gates[gate])) * to_float(a[c]);
-    const float from_b = sigmoid(to_float(gates[place.gates + gate])) * to_float(b[c]);
-    out[c] = from_float<T>(from_a + from_b);
+    if constexpr (kChannel) open = openings_at(gates + c, place.gates);
+    out[c] = from_float<T>(open.a * to_float(a[c]) + open.b * to_float(b[c]));
   }
 }
 
@@ -64,30 +73,29 @@ __global__ void __launch_bounds__(kHeads* kWarp) gate_mix_backward_kernel(GateMi
   T* da = static_cast<T*>(args.da) + place.first;
   T* db = static_cast<T*>(args.db) + place.first;
   T* dgates = static_cast<T*>(args.dgates) + place.gate;
-  float sum_a = 0;
-  float sum_b = 0;
+  Openings open{};
+  if constexpr (!kChannel) open = openings_at(gates, place.gates);
+  float dot_a = 0;
+  float dot_b = 0;
   for (std::int64_t c = lane_id(); c < args.size; c += kWarp) {
-    const std::int64_t gate = kChannel ? c : 0;
-    const float open_a = sigmoid(to_float(gates[gate]));
-    const float open_b = sigmoid(to_float(gates[place.gates + gate]));
+    if constexpr (kChannel) open = openings_at(gates + c, place.gates);
     const float gradient = to_float(dout[c]);  // read before da, which may be the same memory
-    const float slope_a = open_a * (1.0F - open_a) * gradient * to_float(a[c]);
-    const float slope_b = open_b * (1.0F - open_b) * gradient * to_float(b[c]);
-    da[c] = from_float<T>(open_a * gradient);
-    db[c] = from_float<T>(open_b * gradient);
+    dot_a += gradient * to_float(a[c]);
+    dot_b += gradient * to_float(b[c]);
+    da[c] = from_float<T>(open.a * gradient);
+    db[c] = from_float<T>(open.b * gradient);
     if constexpr (kChannel) {
-      dgates[c] = from_float<T>(slope_a);
-      dgates[place.gates + c] = from_float<T>(slope_b);
+      dgates[c] = from_float<T>(open.a * (1.0F - open.a) * dot_a);
+      dgates[place.gates + c] = from_float<T>(open.b * (1.0F - open.b) * dot_b);
+      dot_a = dot_b = 0;
     }
-    sum_a += slope_a;
-    sum_b += slope_b;
   }
   if constexpr (!kChannel) {
-    sum_a = warp_sum(sum_a);
-    sum_b = warp_sum(sum_b);
+    dot_a = warp_sum(dot_a);
+    dot_b = warp_sum(dot_b);
     if (lane_id() == 0) {
-      dgates[0] = from_float<T>(sum_a);
-      dgates[place.gates] = from_float<T>(sum_b);
+      dgates[0] = from_float<T>(open.a * (1.0F - open.a) * dot_a);
+      dgates[place.gates] = from_float<T>(open.b * (1.0F - open.b) * dot_b);
     }
   }
 }

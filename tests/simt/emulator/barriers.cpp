@@ -61,6 +61,10 @@ void check_mask(const Warp& warp, const Fiber& fiber, std::uint32_t mask, const 
 
 }  // namespace
 
+void memory_fence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
 BarrierResult barrier(const BarrierCall& call, SourceLine line) {
   Worker& w = *worker;
   Barrier& barrier = w.barriers[static_cast<std::size_t>(call.id)];

@@ -170,6 +170,8 @@ class Observer {
   // from now on.
   virtual void accessed(const void* pc, const void* address, std::size_t bytes, bool write,
                         bool may_happen) = 0;
+  // Copies, memsets and library calls fill device memory.
+  virtual void filled(const void* address, std::size_t bytes) = 0;
 };
 inline Observer* observer = nullptr;
 
@@ -210,6 +212,8 @@ SIMT_UNCHECKED void collective(std::uint32_t mask, const char* name, Record& rec
 std::uint32_t shared_offset(const void* address);
 void* static_shared(const void* key, std::size_t bytes, std::size_t alignment);
 void check_red_zones(Worker& worker, bool at_switch);
+
+void memory_fence();
 
 // Whether this cp.async lands late.
 bool draw_late_landing();

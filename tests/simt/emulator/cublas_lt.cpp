@@ -86,6 +86,10 @@ struct Product {
       if (bias) value += read(bias, out_layout.type, i);
       write(out, out_layout.type, at, value);
     }
+    if (!observer) return;
+    const std::int64_t size = out_layout.type == CUDA_R_32F ? 4 : 2;
+    observer->filled(static_cast<char*>(out) + column * out_layout.leading_dimension * size,
+                     static_cast<std::size_t>(a.rows() * size));
   }
 };
 

@@ -1,7 +1,6 @@
 #include "simt/emulator/faults.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <ucontext.h>
 
 #include <cstring>
@@ -53,14 +52,15 @@ void on_fault(int signal_number, siginfo_t* info, void* context) {
 
 }  // namespace
 
-void install_fault_handlers() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct sigaction action {};
-    action.sa_sigaction = on_fault;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigaction(number, &action, nullptr);
-  });
+FaultHandlers::FaultHandlers() {
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
+}
+
+FaultHandlers::~FaultHandlers() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 std::string SourceLine::text() const {

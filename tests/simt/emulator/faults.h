@@ -1,13 +1,26 @@
 #pragma once
 
+#include <signal.h>
+
+#include <array>
 #include <string>
 
 #include "simt/emulator/block.h"
 
 namespace simt {
 
-// Faults of a fiber (SIGSEGV and its like) become errors of its thread.
-void install_fault_handlers();
+// While one lives, faults of a fiber (SIGSEGV and its like) become errors of its thread.
+class FaultHandlers {
+ public:
+  FaultHandlers();
+  ~FaultHandlers();
+  FaultHandlers(const FaultHandlers&) = delete;
+  FaultHandlers& operator=(const FaultHandlers&) = delete;
+
+ private:
+  static constexpr std::array<int, 4> kSignals{SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
 
 // Notes an error of the running block or, outside one, of the device. Returns.
 void report(const std::string& message);

@@ -157,7 +157,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (const cudaError_t status = check_copy(to, from, bytes, kind); status != cudaSuccess) {
     return status;
   }
-  enqueue(stream, [=] { std::memmove(to, from, bytes); });
+  enqueue(stream, [=] {
+    std::memmove(to, from, bytes);
+    if (observer && kind != cudaMemcpyDeviceToHost) observer->filled(to, bytes);
+  });
   return cudaSuccess;
 }
 
@@ -169,7 +172,10 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   if (!within_allocation(memory, bytes)) return cudaErrorInvalidValue;
-  enqueue(stream, [=] { std::memset(memory, value, bytes); });
+  enqueue(stream, [=] {
+    std::memset(memory, value, bytes);
+    if (observer) observer->filled(memory, bytes);
+  });
   return cudaSuccess;
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <thread>
 
+#include "simt/emulator/faults.h"
 #include "simt/emulator/scheduler.h"
 #include "simt/emulator/stacks.h"
 #include "simt/emulator/streams.h"
@@ -117,6 +118,7 @@ void run_launch(Launch& launch) {
   if (observer) observer->launch_begins();
   const bool random = config.order == Order::kRandom || config.order == Order::kSkew;
   if (random && launch.blocks > 1) permute_blocks(launch);
+  const FaultHandlers handlers;
   const int workers = workers_for(launch);
   if (workers <= 1) {
     run_share(launch);

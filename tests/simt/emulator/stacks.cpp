@@ -5,8 +5,6 @@
 
 #include <new>
 
-#include "simt/emulator/faults.h"
-
 asm(R"(
 .text
 .globl simt_switch
@@ -54,7 +52,6 @@ WorkerMemory::WorkerMemory()
   mprotect(arena_mapping_ + kPage + kArena, kPage, PROT_NONE);
   worker_.arena = reinterpret_cast<unsigned char*>(arena_mapping_ + kPage);
   worker_.arena_end = worker_.arena + kArena;
-  install_fault_handlers();
 }
 
 WorkerMemory::~WorkerMemory() {
