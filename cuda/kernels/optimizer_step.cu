@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 
 #include "core/philox.h"
@@ -31,18 +32,26 @@ __device__ __forceinline__ bf16 round_at_random(float x, std::uint32_t random) {
   return __ushort_as_bfloat16(static_cast<unsigned short>(moved >> 16));
 }
 
-// Element i is rounded by lane i % 4 of Philox block i / 4 of (seed, step).
+__device__ __forceinline__ std::array<std::uint32_t, 4> rounding_words(const AdamW& args,
+                                                                       std::uint64_t block) {
+  return philox4x32(
+      {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), args.step,
+       static_cast<std::uint32_t>(RandomStream::kRounding)},
+      {static_cast<std::uint32_t>(args.seed), static_cast<std::uint32_t>(args.seed >> 32)});
+}
+
+// Element i is rounded by word i % 4 of Philox block i / 4 of (seed, step). The loop has constant
+// indices: a computed one would put the words into local memory.
 template <int kCount>
 __device__ __forceinline__ void store_rounded(const AdamW& args, std::int64_t at,
                                               const Floats<kCount>& params) {
+  static_assert(kCount == 1 || kCount == 4);
+  const auto words = rounding_words(args, static_cast<std::uint64_t>(at) / 4);
+  const int first = static_cast<int>(at % 4);
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    const auto index = static_cast<std::uint64_t>(at + i);
-    const auto block = philox4x32(
-        {static_cast<std::uint32_t>(index >> 2), static_cast<std::uint32_t>(index >> 34), args.step,
-         static_cast<std::uint32_t>(RandomStream::kRounding)},
-        {static_cast<std::uint32_t>(args.seed), static_cast<std::uint32_t>(args.seed >> 32)});
-    args.rounded[at + i] = round_at_random(params[i], block[index % 4]);
+  for (int i = 0; i < 4; ++i) {
+    if (i < first || i >= first + kCount) continue;
+    args.rounded[at - first + i] = round_at_random(params[kCount == 1 ? 0 : i], words[i]);
   }
 }
 
