@@ -11,7 +11,7 @@ need() {
   echo "skipped: $1 is not installed"
   exit 77
 }
-sources() { find src tools bench tests train.cpp -type f "$@" 2>/dev/null | sort; }
+sources() { find src cuda tools bench tests train.cpp -type f "$@" 2>/dev/null | sort; }
 
 case "${1:-}" in
   format | fix)
@@ -21,7 +21,7 @@ case "${1:-}" in
       echo "skipped: clang-format is not version 14"
       exit 77
     fi
-    mapfile -t files < <(sources \( -name '*.h' -o -name '*.cpp' \))
+    mapfile -t files < <(sources \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \))
     if [ "$1" = fix ]; then exec clang-format -i "${files[@]}"; fi
     exec clang-format --dry-run --Werror "${files[@]}"
     ;;
@@ -32,7 +32,7 @@ case "${1:-}" in
       echo "lint.sh: run cmake --preset release first" >&2
       exit 1
     fi
-    if [ $# -gt 0 ]; then files=("$@"); else mapfile -t files < <(sources -name '*.cpp'); fi
+    if [ $# -gt 0 ]; then files=("$@"); else mapfile -t files < <(sources -name '*.cpp' -not -path 'tests/simt/*'); fi
     printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy -p build/release --quiet \
       --extra-arg=-Wno-unknown-warning-option
     ;;

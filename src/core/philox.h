@@ -30,6 +30,7 @@ enum class RandomStream : std::uint32_t {
   kEvaluationPermutation = 4,
   kSampling = 5,
   kCorpus = 6,
+  kRounding = 7,
 };
 
 // A sequence of random words keyed by (seed, stream, a, b, c): word i is a pure function of all

@@ -4,7 +4,7 @@ set -euo pipefail
 check=$PWD/tools/check_layers.sh
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree"/src/{core,backend,attention,cpu,model,data,train,eval,gadgets} "$tree/tools"
+mkdir -p "$tree"/src/{core,backend,attention,cpu,model,data,train,eval,gadgets} "$tree"/cuda/{device,kernels} "$tree/tools"
 failures=0
 
 # plant FILE WORD CONTENT: the tree with only this file must be refused with a line that names it and has WORD.
@@ -40,6 +40,8 @@ plant src/eval/a.cpp "must not include" '  #  include "train/trainer.h"'
 plant src/data/a.cpp "relative to src" '#include "shard.h"'
 plant src/data/a.cpp "not below src" '#include "fmt/format.h"'
 plant src/gadgets/a.h "not in the table" '#include "core/error.h"'
+plant cuda/kernels/a.cu "must not include" '#include "model/layer.h"'
+plant cuda/kernels/a.cu "not below src" '#include "simt/emulator/cuda.h"'
 plant src/train/a.cpp "cxxopts" '#include <cxxopts.hpp>'
 plant src/train/a.h "heavy" '#include <nlohmann/json.hpp>'
 plant src/train/a.h "heavy" '#include "core/json_fields.h"'
@@ -49,6 +51,8 @@ plant src/cpu/a.cpp "more than 600 lines" "$(yes '//' | head -n 601)"
 plant tools/a.cpp "more than 150 lines" "$(yes '//' | head -n 151)"
 
 allow src/train/factory.cpp '#include "cpu/cpu_backend.h"'
+allow cuda/device/a.h '#include "simt/emulator/cuda.h"'
+allow cuda/kernels/a.cu '#include "backend/tensor.h"'
 allow src/core/json_fields.h '#include <nlohmann/json.hpp>'
 allow src/model/a.cpp '#include "attention/plan.h"'
 allow src/train/a.cpp '#include "tensorboard.pb.h"'

@@ -1,0 +1,162 @@
+#include "cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "cuda/device/check.h"
+#include "cuda/kernels/kernels.h"
+#include "cuda/matmul.h"
+#include "cuda/memory.h"
+
+namespace flywheel {
+namespace {
+
+constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
+
+[[noreturn]] void not_yet(const char* op) {
+  fail(ErrorKind::Device, "{} is not yet in the CUDA backend; run on the CPU", op);
+}
+
+int selected(int device) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  require(status == cudaSuccess && count > 0, ErrorKind::Device, "no CUDA device: {}",
+          cudaGetErrorString(status));
+  require(device >= 0 && device < count, ErrorKind::Device,
+          "no CUDA device {}; this machine has 0 to {}", device, count - 1);
+  cuda::check(cudaSetDevice(device), "cudaSetDevice");
+  return device;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device)
+      : device_(selected(device)),
+        workspace_memory_(kWorkspaceBytes, "workspace of the CUDA kernels"),
+        matmul_memory_(kWorkspaceBytes, "workspace of cuBLASLt"),
+        workspace_{workspace_memory_.data(), kWorkspaceBytes},
+        matmul_workspace_{matmul_memory_.data(), kWorkspaceBytes} {}
+
+  DeviceKind device() const override { return DeviceKind::Cuda; }
+  std::string description() const override {
+    cudaDeviceProp properties;
+    cuda::check(cudaGetDeviceProperties(&properties, device_), "device properties");
+    return fmt::format("CUDA device {}, {}, sm_{}{}", device_, properties.name, properties.major,
+                       properties.minor);
+  }
+
+  std::unique_ptr<DeviceMemory> allocate(std::int64_t bytes, const std::string& name) override {
+    auto memory = std::make_unique<cuda::Memory>(bytes, name);
+    if (bytes > 0) {
+      cuda::check(
+          cudaMemsetAsync(memory->data(), 0, static_cast<std::size_t>(bytes), stream_.get()),
+          "memset");
+    }
+    return memory;
+  }
+  void upload(const TensorView& out, const void* host) override {
+    transfer(out.data, host, out.bytes(), cudaMemcpyHostToDevice);
+  }
+  void download(void* host, const TensorView& x) override {
+    transfer(host, x.data, x.bytes(), cudaMemcpyDeviceToHost);
+  }
+  void synchronize() override { stream_.synchronize(); }
+
+  std::int64_t attention_tile() const override { not_yet("attention"); }
+  void upload_plan(const AttentionPlan& /*plan*/) override { not_yet("attention"); }
+
+  void matmul(const Matmul& args) override { matmuls_.run(args, matmul_workspace_, stream_.get()); }
+  void bias_backward(const BiasBackward& args) override {
+    cuda::bias_backward(args, workspace_, stream_.get());
+  }
+  void embedding_forward(const EmbeddingForward& args) override {
+    cuda::embedding_forward(args, stream_.get());
+  }
+  void embedding_backward(const EmbeddingBackward& args) override {
+    cuda::embedding_backward(args, workspace_, stream_.get());
+  }
+  void rms_norm_forward(const RmsNormForward& args) override {
+    cuda::rms_norm_forward(args, stream_.get());
+  }
+  void add_rms_norm_forward(const AddRmsNormForward& args) override {
+    cuda::add_rms_norm_forward(args, stream_.get());
+  }
+  void rms_norm_backward(const RmsNormBackward& args) override {
+    cuda::rms_norm_backward(args, workspace_, stream_.get());
+  }
+  void layer_norm_forward(const LayerNormForward& args) override {
+    cuda::layer_norm_forward(args, stream_.get());
+  }
+  void layer_norm_backward(const LayerNormBackward& args) override {
+    cuda::layer_norm_backward(args, workspace_, stream_.get());
+  }
+  void split_heads_forward(const SplitHeadsForward& args) override {
+    cuda::split_heads_forward(args, stream_.get());
+  }
+  void split_heads_backward(const SplitHeadsBackward& args) override {
+    cuda::split_heads_backward(args, workspace_, stream_.get());
+  }
+  void attention_forward(const AttentionForward& /*args*/) override {
+    not_yet("attention_forward");
+  }
+  void attention_backward(const AttentionBackward& /*args*/) override {
+    not_yet("attention_backward");
+  }
+  void kv_cache_write(const KvCacheWrite& /*args*/) override { not_yet("kv_cache_write"); }
+  void attention_decode(const AttentionDecode& /*args*/) override { not_yet("attention_decode"); }
+  void route_experts(const RouteExperts& /*args*/) override { not_yet("route_experts"); }
+  void grouped_matmul(const GroupedMatmul& /*args*/) override { not_yet("grouped_matmul"); }
+  void combine_experts(const CombineExperts& /*args*/) override { not_yet("combine_experts"); }
+  void gate_mix_forward(const GateMixForward& args) override {
+    cuda::gate_mix_forward(args, stream_.get());
+  }
+  void gate_mix_backward(const GateMixBackward& args) override {
+    cuda::gate_mix_backward(args, stream_.get());
+  }
+  void swiglu_forward(const SwigluForward& args) override {
+    cuda::swiglu_forward(args, stream_.get());
+  }
+  void swiglu_backward(const SwigluBackward& args) override {
+    cuda::swiglu_backward(args, stream_.get());
+  }
+  void gelu_forward(const GeluForward& args) override { cuda::gelu_forward(args, stream_.get()); }
+  void gelu_backward(const GeluBackward& args) override {
+    cuda::gelu_backward(args, stream_.get());
+  }
+  void cross_entropy(const CrossEntropy& args) override {
+    if (args.most_likely) not_yet("cross_entropy's most_likely");
+    cuda::cross_entropy(args, stream_.get());
+  }
+  void adamw_step(const AdamWStep& args) override { cuda::adamw_step(args, {}, stream_.get()); }
+  void sum_of_squares(const SumOfSquares& args) override {
+    cuda::sum_of_squares(args, workspace_, stream_.get());
+  }
+  void add(const Add& args) override { cuda::add(args, stream_.get()); }
+  void scale(const Scale& args) override { cuda::scale(args, stream_.get()); }
+  void fill(const Fill& args) override { cuda::fill(args, stream_.get()); }
+  void copy(const Copy& args) override { cuda::copy(args, stream_.get()); }
+
+ private:
+  // The host side may be reused on return, so it waits.
+  void transfer(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind) {
+    cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, stream_.get()),
+                "transfer");
+    stream_.synchronize();
+  }
+
+  int device_;
+  cuda::Stream stream_;
+  cuda::Memory workspace_memory_;
+  cuda::Memory matmul_memory_;
+  cuda::Workspace workspace_;
+  cuda::Workspace matmul_workspace_;
+  cuda::MatmulPlans matmuls_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(int device) {
+  return std::make_unique<CudaBackend>(device);
+}
+
+}  // namespace flywheel

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "backend/op_args.h"
+#include "cuda/device/runtime.h"
+
+// The ops on CUDA, one function each: it queues its kernels on the stream and returns. Arguments
+// were checked by the fronts. Activations are f32 or bf16, all tensors of an op alike; statistics
+// (rstd, mean, losses) and weight gradients are f32. The same arguments give the same bits.
+namespace flywheel::cuda {
+
+// Scratch memory of the ops on a stream.
+struct Workspace {
+  std::byte* data = nullptr;
+  std::int64_t bytes = 0;
+};
+// `count` elements of T behind the first `offset` elements. Error Shape if they do not fit.
+void check_scratch(const Workspace& workspace, std::int64_t bytes);
+template <class T>
+T* scratch(const Workspace& workspace, std::int64_t offset, std::int64_t count) {
+  check_scratch(workspace, (offset + count) * static_cast<std::int64_t>(sizeof(T)));
+  return reinterpret_cast<T*>(workspace.data) + offset;
+}
+
+void bias_backward(const BiasBackward& args, const Workspace& workspace, cudaStream_t stream);
+void embedding_forward(const EmbeddingForward& args, cudaStream_t stream);
+void embedding_backward(const EmbeddingBackward& args, const Workspace& workspace,
+                        cudaStream_t stream);
+
+void rms_norm_forward(const RmsNormForward& args, cudaStream_t stream);
+void add_rms_norm_forward(const AddRmsNormForward& args, cudaStream_t stream);
+void rms_norm_backward(const RmsNormBackward& args, const Workspace& workspace,
+                       cudaStream_t stream);
+void layer_norm_forward(const LayerNormForward& args, cudaStream_t stream);
+void layer_norm_backward(const LayerNormBackward& args, const Workspace& workspace,
+                         cudaStream_t stream);
+
+void split_heads_forward(const SplitHeadsForward& args, cudaStream_t stream);
+void split_heads_backward(const SplitHeadsBackward& args, const Workspace& workspace,
+                          cudaStream_t stream);
+void gate_mix_forward(const GateMixForward& args, cudaStream_t stream);
+void gate_mix_backward(const GateMixBackward& args, cudaStream_t stream);
+
+void swiglu_forward(const SwigluForward& args, cudaStream_t stream);
+void swiglu_backward(const SwigluBackward& args, cudaStream_t stream);
+void gelu_forward(const GeluForward& args, cudaStream_t stream);
+void gelu_backward(const GeluBackward& args, cudaStream_t stream);
+
+void cross_entropy(const CrossEntropy& args, cudaStream_t stream);
+
+// The bf16 copy of the weights that the next forward reads, rounded up or down at random so that
+// small updates survive on average: word `index` of a Philox sequence keyed by (seed, step).
+struct RoundedCopy {
+  TensorView out;  // [n] bf16; empty: no copy
+  std::uint64_t seed = 0;
+};
+void adamw_step(const AdamWStep& args, const RoundedCopy& copy, cudaStream_t stream);
+void sum_of_squares(const SumOfSquares& args, const Workspace& workspace, cudaStream_t stream);
+
+void add(const Add& args, cudaStream_t stream);
+void scale(const Scale& args, cudaStream_t stream);
+void fill(const Fill& args, cudaStream_t stream);
+void copy(const Copy& args, cudaStream_t stream);
+// out = x in the dtype of out, f32 or bf16; both contiguous, of one shape.
+void cast(const TensorView& out, const TensorView& x, cudaStream_t stream);
+
+}  // namespace flywheel::cuda

@@ -1,0 +1,49 @@
+#include "cuda/memory.h"
+
+#include "core/error.h"
+#include "cuda/device/check.h"
+
+namespace flywheel::cuda {
+namespace {
+
+double gibibytes(std::size_t bytes) {
+  return static_cast<double>(bytes) / (1 << 30);
+}
+
+}  // namespace
+
+Memory::Memory(std::int64_t bytes, const std::string& name) : bytes_(bytes) {
+  require(bytes >= 0, ErrorKind::Internal, "{}: {} bytes of memory asked for", name, bytes);
+  const auto size = static_cast<std::size_t>(bytes > 0 ? bytes : 1);
+  const cudaError_t status = cudaMalloc(&data_, size);
+  if (status == cudaErrorMemoryAllocation) {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    cudaGetLastError();
+    check(cudaMemGetInfo(&free, &total), "memory");
+    fail(
+        ErrorKind::Device,
+        "{}: cannot get {:.3f} GiB of GPU memory; {:.1f} of {:.1f} GiB are free: make the model or "
+        "the batch smaller",
+        name, gibibytes(size), gibibytes(free), gibibytes(total));
+  }
+  check(status, "cudaMalloc");
+}
+
+Memory::~Memory() {
+  cudaFree(data_);
+}
+
+Stream::Stream() {
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+}
+
+Stream::~Stream() {
+  cudaStreamDestroy(stream_);
+}
+
+void Stream::synchronize() const {
+  check(cudaStreamSynchronize(stream_), "synchronize");
+}
+
+}  // namespace flywheel::cuda

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+
+#include "backend/backend.h"
+#include "cuda/device/runtime.h"
+
+namespace flywheel::cuda {
+
+// Memory of the current device. Error Device with the name, the size and what the device has if
+// there is not enough.
+class Memory final : public DeviceMemory {
+ public:
+  Memory(std::int64_t bytes, const std::string& name);
+  ~Memory() override;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  std::byte* data() const override { return static_cast<std::byte*>(data_); }
+  std::int64_t bytes() const override { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  std::int64_t bytes_;
+};
+
+// A queue of work; it does not wait for others.
+class Stream {
+ public:
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  // Waits. Error Device if anything on the device went wrong.
+  void synchronize() const;
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace flywheel::cuda

@@ -1,0 +1,33 @@
+// The table of cases on the GPU of this machine, where there is one.
+#include <cstdio>
+#include <cstring>
+
+#include "core/error.h"
+#include "cuda/cuda_backend.h"
+#include "parity/cuda_cases.h"
+#include "support/catch.h"
+
+using namespace flywheel;
+using namespace flywheel::test;
+
+TEST_CASE("every op on the GPU is as exact as a naive float loop and repeats its bits", "[gpu]") {
+  std::unique_ptr<Backend> backend;
+  try {
+    backend = make_cuda_backend(0);
+  } catch (const Error& error) {
+    std::printf("skipped: %s\n", error.what());
+    return;
+  }
+  std::printf("%s\n", backend->description().c_str());
+  for (const OpCase& op_case : cuda_op_cases()) {
+    CAPTURE(op_case.name);
+    const Outputs first = run_on(*backend, op_case);
+    const Comparison worst = compare(op_case, first);
+    CAPTURE(worst.output, worst.error, worst.tolerance);
+    CHECK(worst.passed());
+    for (const auto& [name, array] : run_on(*backend, op_case)) {
+      const auto& values = first.at(name).values;
+      CHECK(std::memcmp(values.data(), array.values.data(), values.size() * sizeof(double)) == 0);
+    }
+  }
+}

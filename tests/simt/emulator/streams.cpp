@@ -1,0 +1,199 @@
+#include "simt/emulator/streams.h"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "simt/emulator/heap.h"
+#include "simt/emulator/launch.h"
+
+namespace simt {
+
+struct Event {
+  std::uint64_t recorded = 0;  // times that cudaEventRecord was called
+  std::uint64_t reached = 0;   // the last of them that its stream reached
+};
+
+struct StreamOp {
+  std::function<void()> work;
+  const Event* wait = nullptr;
+  std::uint64_t until = 0;
+};
+
+struct Stream {
+  std::deque<StreamOp> queue;
+  bool blocking = true;
+};
+
+namespace {
+
+Stream default_stream;
+std::vector<Stream*> streams{&default_stream};
+std::uint64_t draws = 0;
+cudaError_t sticky = cudaSuccess;
+
+std::uint64_t draw() {
+  std::uint64_t x = (config.seed + ++draws) * 0x9e3779b97f4a7c15ULL;
+  x ^= x >> 29;
+  return x * 0xbf58476d1ce4e5b9ULL >> 32;
+}
+
+void perform(const StreamOp& op) {
+  const HeapAccess access;
+  if (op.work) op.work();
+}
+
+// Runs one op of a stream that can go on, drawn at random; false if there is none.
+bool step() {
+  std::vector<Stream*> able;
+  for (Stream* stream : streams) {
+    if (stream->queue.empty()) continue;
+    const StreamOp& head = stream->queue.front();
+    if (!head.wait || head.wait->reached >= head.until) able.push_back(stream);
+  }
+  if (able.empty()) return false;
+  Stream& stream = *able[draw() % able.size()];
+  const StreamOp op = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  perform(op);
+  return true;
+}
+
+template <class Condition>
+void run_until(const Condition& condition) {
+  while (!condition()) {
+    if (!step()) fail("streams wait for an event that is never recorded");
+  }
+}
+
+bool all_idle() {
+  return std::all_of(streams.begin(), streams.end(),
+                     [](const Stream* stream) { return stream->queue.empty(); });
+}
+
+// The default stream orders against all streams that are not non-blocking.
+void push(Stream* stream, StreamOp op) {
+  if (!config.defer_streams) {
+    perform(op);
+    return;
+  }
+  if (!stream) stream = &default_stream;
+  if (stream == &default_stream) {
+    run_until(all_idle);
+  } else if (stream->blocking) {
+    run_until([] { return default_stream.queue.empty(); });
+  }
+  stream->queue.push_back(std::move(op));
+}
+
+}  // namespace
+
+void enqueue(cudaStream_t stream, std::function<void()> work) {
+  push(stream, {std::move(work), nullptr, 0});
+}
+
+void fail_device(cudaError_t status) {
+  sticky = status;
+}
+bool device_failed() {
+  return sticky != cudaSuccess;
+}
+void drain_streams() {
+  run_until(all_idle);
+}
+
+}  // namespace simt
+
+using namespace simt;
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  *stream = new Stream;
+  (*stream)->blocking = (flags & cudaStreamNonBlocking) == 0;
+  streams.push_back(*stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  run_until([&] { return stream->queue.empty(); });
+  std::erase(streams, stream);
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const Stream* waited = stream ? stream : &default_stream;
+  run_until([&] { return waited->queue.empty(); });
+  return sticky;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  push(stream, {{}, event, event->recorded});
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  drain_streams();
+  return sticky;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  *event = new Event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  drain_streams();
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const std::uint64_t version = ++event->recorded;
+  enqueue(stream, [=] { event->reached = version; });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  run_until([&] { return event->reached >= event->recorded; });
+  return sticky;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return event->reached >= event->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaGetLastError() {
+  return std::exchange(sticky, cudaSuccess);
+}
+
+const char* cudaGetErrorString(cudaError_t status) {
+  static thread_local std::string report;
+  switch (status) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorLaunchFailure:
+      report = peek_error();
+      return report.c_str();
+    case cudaErrorInvalidValue:
+      break;
+  }
+  return "invalid argument";
+}

@@ -1,0 +1,81 @@
+#include <cstring>
+
+#include "cuda/cuda_backend.h"
+#include "parity/cuda_cases.h"
+#include "simt/emulator/config.h"
+#include "simt/schedules.h"
+#include "support/catch.h"
+#include "support/errors.h"
+
+using namespace flywheel;
+using namespace flywheel::test;
+
+namespace {
+
+bool same_bits(const Outputs& a, const Outputs& b) {
+  for (const auto& [name, array] : a) {
+    const auto& other = b.at(name).values;
+    if (std::memcmp(array.values.data(), other.data(), other.size() * sizeof(double)) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("every op on the emulated GPU is as exact as a naive float loop", "[simt]") {
+  const auto backend = make_cuda_backend(0);
+  for (const OpCase& op_case : cuda_op_cases()) {
+    CAPTURE(op_case.name);
+    const Comparison worst = compare(op_case, run_on(*backend, op_case));
+    CAPTURE(worst.output, worst.error, worst.tolerance);
+    CHECK(worst.passed());
+  }
+}
+
+TEST_CASE("every op gives the same bits under any schedule", "[simt]") {
+  const std::vector<OpCase> cases = cuda_op_cases();
+  std::vector<Outputs> expected;
+  const auto backend = make_cuda_backend(0);
+  for (const OpCase& op_case : cases) expected.push_back(run_on(*backend, op_case));
+  for (const Schedule& schedule : unruly_schedules(2)) {
+    const ScheduleScope scope(schedule);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      CAPTURE(schedule.name(), cases[i].name);
+      REQUIRE(same_bits(expected[i], run_on(*backend, cases[i])));
+    }
+  }
+}
+
+TEST_CASE("the backend touches device memory only through the runtime", "[simt]") {
+  simt::config.host_guard = true;  // a stray access of the host's would end the process
+  simt::config.defer_streams = true;
+  {
+    const auto backend = make_cuda_backend(0);
+    const std::vector<OpCase> cases = cuda_op_cases();
+    for (std::size_t i = 0; i < cases.size(); i += 7) {  // guarding takes a system call an op
+      CAPTURE(cases[i].name);
+      CHECK(compare(cases[i], run_on(*backend, cases[i])).passed());
+    }
+  }
+  simt::config = {};
+}
+
+TEST_CASE("ops that are not there yet say so", "[simt]") {
+  const auto backend = make_cuda_backend(0);
+  CHECK(contains(error_of([&] { backend->attention_forward({}); }),
+                 "device: attention_forward is not yet in the CUDA backend"));
+  for (const OpCase& op_case : all_op_cases()) {
+    if (on_cuda(op_case)) continue;
+    CAPTURE(op_case.name);
+    CHECK(contains(error_of([&] { run_on(*backend, op_case); }), "is not yet in the CUDA backend"));
+  }
+}
+
+TEST_CASE("the backend names a device that is not there and memory that is too small", "[simt]") {
+  CHECK(contains(error_of([] { make_cuda_backend(1); }), "no CUDA device 1"));
+  const auto backend = make_cuda_backend(0);
+  CHECK(contains(error_of([&] { backend->allocate(std::int64_t{1} << 40, "weights"); }),
+                 "device: weights: cannot get 1024.000 GiB of GPU memory"));
+}
