@@ -11,6 +11,7 @@
 #include "infer/generator.h"
 #include "infer/load_model.h"
 #include "infer/prompts.h"
+#include "tools/attention_flags.h"
 #include "tools/generate_output.h"
 #include "tools/program.h"
 
@@ -63,6 +64,7 @@ cxxopts::Options make_options() {
   option("json", "print one JSON object a text");
   option("threads", "threads; 0: one a core", cxxopts::value<int>()->default_value("0"), "N");
   option("help", "print this");
+  add_attention_flags(options);
   return options;
 }
 
@@ -120,6 +122,7 @@ int run(int argc, char** argv) {
   if (args.count("stop") != 0) stops = args["stop"].as<std::vector<std::string>>();
 
   OpenedModel opened = open_model(args["model"].as<std::string>());
+  opened.config = with_attention(opened.config, attention_flags(args));
   opened.config.attention.per_sequence = false;  // a text does not depend on its neighbours
   generation.stop_tokens = opened.special.end;
   GenerateOutput output(*opened.tokenizer, opened.special, read_texts(args),

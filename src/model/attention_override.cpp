@@ -2,11 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/nearest_name.h"
 
 namespace flywheel {
 namespace {
@@ -59,8 +61,17 @@ LayerPatternConfig entry_of(const AttentionConfig& section, std::size_t layer) {
   return entry;
 }
 
+void require_known(const std::string& pattern) {
+  const std::vector<std::string> known{"full", "swa", "sa", "sa_swa"};
+  if (std::find(known.begin(), known.end(), pattern) != known.end()) return;
+  const std::string nearest = nearest_name(pattern, known);
+  fail(ErrorKind::Config, "attention \"{}\": unknown pattern{}; known are full, swa, sa and sa_swa",
+       pattern, nearest.empty() ? "" : fmt::format(", did you mean \"{}\"?", nearest));
+}
+
 void replace(LayerPatternConfig& entry, const AttentionOverride& attention) {
   if (!attention.pattern.empty()) {
+    require_known(attention.pattern);
     require(attention.pattern != "sa_swa" || entry.pattern == "sa_swa", ErrorKind::Config,
             "attention sa_swa needs gates, which a layer trained with \"{}\" does not have",
             entry.pattern);

@@ -80,6 +80,9 @@ TEST_CASE("generate and the samples of train, as users see them") {
   REQUIRE(trained.lines("--prompt a --decode window --tokens 6").size() == 1);
   REQUIRE(trained.lines("--prompt a --tokens 500")[0]["finish_reason"] != "length");
 
+  // Another attention for the prompt.
+  REQUIRE(trained.lines("--prompt abcdefgh --attention swa --window 2 --tokens 6").size() == 1);
+
   // A stop string: taken from a text that came without one.
   const Json& first = all[0];
   const auto ids = first["tokens"].get<std::vector<int>>();
@@ -108,6 +111,7 @@ TEST_CASE("wrong arguments of generate get one line that says what is right") {
   refused("--num-samples 0", "--num-samples must be 1 to 1000000, not 0");
   refused("--prompt x --prompt " + std::string(40, 'a'),
           "prompt 2 has 41 tokens, more than the context of 32");
+  refused("--attention so", "attention \"so\": unknown pattern, did you mean \"sa\"?");
   refused("--nonsense", "nonsense");
 }
 
