@@ -68,10 +68,7 @@ int run(int argc, char** argv) {
   const auto stories = args["stories"].as<std::uint32_t>();
   const auto held_out = args["held-out"].as<std::uint32_t>();
   const auto seed = args["seed"].as<std::uint64_t>();
-  std::error_code error;
-  fs::create_directories(folder, error);
-  require(!error, ErrorKind::Io, "{}: cannot create the folder: {}", folder.string(),
-          error.message());
+  create_folders(folder);
   write_stories(folder / "stories.jsonl", seed, 0, stories, false);
   write_stories(folder / "recall.jsonl", seed, stories, held_out, true);
   write_file_atomically(folder / "tokenizer.json", story_tokenizer_json());

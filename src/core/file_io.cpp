@@ -47,6 +47,13 @@ std::size_t size_of_file(const std::filesystem::path& path, int descriptor) {
 
 }  // namespace
 
+void create_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  require(!error, ErrorKind::Io, "{}: cannot create the folder: {}", folder.string(),
+          error.message());
+}
+
 std::string read_text_file(const std::filesystem::path& path) {
   const Descriptor file(path, O_RDONLY);
   std::string text;

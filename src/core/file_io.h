@@ -12,6 +12,9 @@ namespace flywheel {
 
 std::string read_text_file(const std::filesystem::path& path);
 
+// With all above it; one that exists is fine.
+void create_folders(const std::filesystem::path& folder);
+
 // Readers see the old content or the new one, never a part: written beside, fsynced, renamed,
 // folder fsynced.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);

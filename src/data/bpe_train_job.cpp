@@ -37,9 +37,7 @@ void prepare_output(const fs::path& path) {
   require(!fs::is_directory(path, error), ErrorKind::Config,
           "{}: is a folder; --output names the file to write, as {}", path.string(),
           (path / "tokenizer.json").string());
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
-  require(!error || !path.has_parent_path(), ErrorKind::Io, "{}: cannot create the folder: {}",
-          path.parent_path().string(), error.message());
+  if (path.has_parent_path()) create_folders(path.parent_path());
 }
 
 Json added_tokens(const std::vector<std::string>& special_tokens) {

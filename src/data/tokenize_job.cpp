@@ -5,6 +5,7 @@
 
 #include "core/checksum.h"
 #include "core/error.h"
+#include "core/file_io.h"
 #include "core/thread_pool.h"
 #include "data/input_files.h"
 #include "data/ordered_pipeline.h"
@@ -121,10 +122,7 @@ void validate(const TokenizeConfig& config, const Tokenizer& tokenizer) {
 }
 
 void prepare_output(const TokenizeConfig& config) {
-  std::error_code error;
-  fs::create_directories(config.output, error);
-  require(!error, ErrorKind::Io, "{}: cannot create the folder: {}", config.output.string(),
-          error.message());
+  create_folders(config.output);
   for (const char* name : {"train", "validation"}) {
     const auto present = list_shard_set(config.output, name, false);
     require(present.empty() || config.overwrite, ErrorKind::Config,

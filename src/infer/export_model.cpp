@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/file_io.h"
 #include "core/float16.h"
 #include "core/json_fields.h"
 #include "core/safetensors.h"
@@ -148,7 +149,7 @@ void export_model(const OpenedModel& model, const fs::path& folder, const Export
           options.shard_bytes);
   require(!fs::exists(folder / "config.json"), ErrorKind::Config,
           "{}: already has a config.json; name a new folder", folder.string());
-  fs::create_directories(folder);
+  create_folders(folder);
   write_weights(model, folder, options);
   write_text_files(model, folder);
   write_file_atomically(folder / "config.json",

@@ -9,15 +9,13 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/file_io.h"
 
 namespace flywheel {
 namespace {
 
 int lock_folder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  require(!error, ErrorKind::Io, "{}: cannot create the run's folder: {}", folder.string(),
-          error.message());
+  create_folders(folder);
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   require(descriptor >= 0, ErrorKind::Io, "{}: cannot open: {}", folder.string(),
           std::strerror(errno));
