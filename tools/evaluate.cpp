@@ -66,6 +66,7 @@ int run(int argc, char** argv) {
   const OpenedModel opened = open_model(record.model_name);
   ModelConfig config = with_attention(opened.config, record.attention);
   config.attention.per_sequence = false;  // a score depends on its own text alone
+  if (!output.empty()) prepare_results(output, record.model_name);
   const std::int64_t wanted = args["max_length"].as<std::int64_t>();
   record.max_length = wanted == 0 ? config.max_positions : wanted;
   require(record.max_length <= config.max_positions, ErrorKind::Config,

@@ -34,6 +34,10 @@ ResultPaths result_paths(const std::filesystem::path& output, const std::string&
   return {folder, folder / ("results_" + date + ".json"), date};
 }
 
+void prepare_results(const std::filesystem::path& output, const std::string& model_name) {
+  create_folders(result_paths(output, model_name, "").folder);
+}
+
 ResultPaths write_results(const EvaluationResults& results, const EvaluationRecord& record,
                           const std::filesystem::path& output, bool samples) {
   const auto now = std::chrono::system_clock::now();
@@ -42,7 +46,6 @@ ResultPaths write_results(const EvaluationResults& results, const EvaluationReco
                                        fmt::localtime(std::chrono::system_clock::to_time_t(now)),
                                        micros.count() % 1'000'000);
   const ResultPaths paths = result_paths(output, record.model_name, date);
-  std::filesystem::create_directories(paths.folder);
   write_file_atomically(paths.results,
                         results_json(results, record, static_cast<double>(micros.count()) / 1e6));
   if (!samples) return paths;

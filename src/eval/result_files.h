@@ -21,6 +21,10 @@ struct ResultPaths {
 ResultPaths result_paths(const std::filesystem::path& output, const std::string& model_name,
                          const std::string& date);
 
+// Makes the folder that write_results() needs: before the work, which would be lost without it.
+// Error Io.
+void prepare_results(const std::filesystem::path& output, const std::string& model_name);
+
 // Writes the results, dated now, and on request the samples. Error Io.
 ResultPaths write_results(const EvaluationResults& results, const EvaluationRecord& record,
                           const std::filesystem::path& output, bool samples);

@@ -20,8 +20,7 @@ std::vector<std::int32_t> ids_of(const fs::path& folder, const std::string& key)
   return {};
 }
 
-// tokenizer_config.json's add_bos_token, or a post-processor of tokenizer.json that puts a special
-// token before the text.
+// tokenizer_config.json's add_bos_token. A post-processor of tokenizer.json is not looked at.
 bool begins_every_prompt(const fs::path& folder) {
   const fs::path config = folder / "tokenizer_config.json";
   if (fs::exists(config)) {

@@ -61,7 +61,7 @@ LayerPatternConfig entry_of(const AttentionConfig& section, std::size_t layer) {
   return entry;
 }
 
-void require_known(const std::string& pattern) {
+void require_pattern(const std::string& pattern) {
   const std::vector<std::string> known{"full", "swa", "sa", "sa_swa"};
   if (std::find(known.begin(), known.end(), pattern) != known.end()) return;
   const std::string nearest = nearest_name(pattern, known);
@@ -71,7 +71,6 @@ void require_known(const std::string& pattern) {
 
 void replace(LayerPatternConfig& entry, const AttentionOverride& attention) {
   if (!attention.pattern.empty()) {
-    require_known(attention.pattern);
     require(attention.pattern != "sa_swa" || entry.pattern == "sa_swa", ErrorKind::Config,
             "attention sa_swa needs gates, which a layer trained with \"{}\" does not have",
             entry.pattern);
@@ -100,6 +99,9 @@ std::string describe(const LayerAttention& layer) {
 }  // namespace
 
 ModelConfig with_attention(const ModelConfig& config, const AttentionOverride& attention) {
+  if (!attention.pattern.empty()) require_pattern(attention.pattern);
+  require(attention.window.value_or(1) >= 1, ErrorKind::Config,
+          "attention window {}: expected 1 or more", attention.window.value_or(1));
   ModelConfig result = config;
   const std::vector<bool> chosen = chosen_layers(attention.layers, config.layers);
   result.attention.pattern.clear();

@@ -99,6 +99,10 @@ TEST_CASE("faults are one line that says what to do") {
   check_fault(kModel + "--tasks perplexity", "--text FILE");
   check_fault(kModel + kData + "--tasks piqa --attention swe", "did you mean \"swa\"?");
   check_fault(kModel + kData + "--tasks piqa --attention sa_swa", "gates");
+  check_fault(kModel + kData + "--tasks piqa --window 0", "attention window 0: expected 1 or more");
+  check_fault(kModel + "--tasks perplexity --text /dev/null", "/dev/null: no text in it");
+  check_fault(kModel + kData + "--tasks piqa --output_path /dev/null/results",
+              "/dev/null/results/tests__golden__evaluate__model: cannot create the folder");
   check_fault(kModel + kData + "--tasks piqa --band middle", "centered or trailing");
   check_fault(kModel + kData + "--tasks piqa --max_length 9999", "512 positions");
   check_fault(kModel + kData + "--tasks piqa --log_samples", "--output_path");

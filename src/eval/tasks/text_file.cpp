@@ -1,3 +1,4 @@
+#include "core/error.h"
 #include "eval/python_text.h"
 #include "eval/tasks/documents.h"
 #include "eval/tasks/tasks.h"
@@ -15,6 +16,7 @@ Task perplexity_task() {
           .examples = {},
           .read = [](const std::filesystem::path& path) {
             const std::string text = read_utf8_file(path);
+            require(!text.empty(), ErrorKind::Data, "{}: no text in it", path.string());
             return std::vector<Item>{{.document = dump(Json{{"file", path.filename().string()}}),
                                       .queries = {},
                                       .choices = {text},
