@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "bench/models.h"
 #include "bench/probe.h"
 #include "bench/timing_backend.h"
 #include "core/error.h"
@@ -21,29 +22,10 @@ namespace {
 
 constexpr std::int64_t kDecoded = 24;  // timed tokens of each sequence
 
-ModelConfig llama_10m() {
-  ModelConfig config;
-  config.vocab_size = 4096;
-  config.hidden_size = 256;
-  config.layers = 10;
-  config.heads = 4;
-  config.intermediate_size = 704;
+// With room for long contexts.
+ModelConfig roomy(const std::string& name) {
+  ModelConfig config = model_named(name);
   config.max_positions = 8192;
-  return config;
-}
-
-ModelConfig gpt2_124m() {
-  ModelConfig config;
-  config.vocab_size = 50257;
-  config.hidden_size = 768;
-  config.layers = 12;
-  config.heads = 12;
-  config.intermediate_size = 3072;
-  config.max_positions = 8192;
-  config.norm = NormKind::LayerNorm;
-  config.position = PositionKind::Learned;
-  config.mlp = MlpKind::Gelu;
-  config.attention_bias = config.mlp_bias = true;
   return config;
 }
 
@@ -118,8 +100,8 @@ int run(const cxxopts::ParseResult& flags) {
   for (const auto batch : flags["batch"].as<std::vector<std::int64_t>>()) {
     for (const auto context : flags["context"].as<std::vector<std::int64_t>>()) {
       const bool breakdown = flags.count("breakdown") != 0;
-      measure("llama 10m", llama_10m(), context, batch, *backend, probe, breakdown);
-      measure("gpt2 124m", gpt2_124m(), context, batch, *backend, probe, breakdown);
+      measure("llama 10m", roomy("10m"), context, batch, *backend, probe, breakdown);
+      measure("gpt2 124m", roomy("124m"), context, batch, *backend, probe, breakdown);
     }
   }
   fmt::print("plain read of memory: {:.1f} GB/s at best\n", probe.read_gb_per_second());

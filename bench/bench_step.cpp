@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/ops.h"
+#include "bench/models.h"
 #include "bench/timing_backend.h"
 #include "core/error.h"
 #include "cpu/cpu_backend.h"
@@ -19,37 +20,6 @@
 
 namespace flywheel::bench {
 namespace {
-
-struct Size {
-  std::int64_t vocab_size, hidden_size, layers, heads, intermediate_size;
-};
-
-ModelConfig model_named(const std::string& name, const std::string& pattern, std::int64_t window) {
-  const std::map<std::string, Size> sizes{{"10m", {4096, 256, 10, 4, 704}},
-                                          {"124m", {50257, 768, 12, 12, 3072}},
-                                          {"360m", {50257, 1024, 24, 16, 2816}}};
-  const auto found = sizes.find(name);
-  require(found != sizes.end(), ErrorKind::Config, "--model {}: expected 10m, 124m or 360m", name);
-  const Size& size = found->second;
-  ModelConfig config;
-  config.vocab_size = size.vocab_size;
-  config.hidden_size = size.hidden_size;
-  config.layers = size.layers;
-  config.heads = size.heads;
-  config.intermediate_size = size.intermediate_size;
-  config.max_positions = 1 << 16;
-  if (name == "124m") {  // GPT-2 small
-    config.norm = NormKind::LayerNorm;
-    config.position = PositionKind::Learned;
-    config.mlp = MlpKind::Gelu;
-    config.attention_bias = true;
-    config.mlp_bias = true;
-    config.max_positions = 1024;
-  }
-  config.attention.pattern.front().pattern = pattern;
-  config.attention.window = window;
-  return config;
-}
 
 // Random tokens, packed as `batch` sequences.
 struct Tokens {
@@ -118,9 +88,9 @@ int run(const cxxopts::ParseResult& flags) {
   const auto sequence = flags["sequence"].as<std::int64_t>();
   const auto batch = flags["batch"].as<std::int64_t>();
   const auto threads = flags["threads"].as<int>();
-  const ModelConfig config =
-      model_named(flags["model"].as<std::string>(), flags["pattern"].as<std::string>(),
-                  flags["window"].as<std::int64_t>());
+  ModelConfig config = model_named(flags["model"].as<std::string>());
+  config.attention.pattern.front().pattern = flags["pattern"].as<std::string>();
+  config.attention.window = flags["window"].as<std::int64_t>();
   const std::unique_ptr<Backend> backend = make_cpu_backend(threads);
   TimingBackend timed(*backend);
   Transformer model(config, timed, {.max_tokens = batch * sequence, .max_sequences = batch});

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "tools/attention_flags.h"
+#include "tools/model_flag.h"
 
 namespace flywheel {
 
@@ -15,9 +16,7 @@ cxxopts::Options evaluate_flags() {
     return cxxopts::value<std::int64_t>()->default_value(value);
   };
   auto option = options.add_options();
-  option("model",
-         "a run's folder, a checkpoint, a Hugging Face folder, a .gguf or llama2.c .bin file",
-         cxxopts::value<std::string>(), "PATH");
+  option("model", kModelFlagHelp, cxxopts::value<std::string>(), "PATH");
   option("tasks", "names or patterns, separated by commas", cxxopts::value<std::string>(), "LIST");
   option("list", "print the names of all tasks");
   option("data", "folder of the data sets; default: FLYWHEEL_DATA", cxxopts::value<std::string>(),

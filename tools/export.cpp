@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "infer/export_model.h"
 #include "model/huggingface_config.h"
+#include "tools/model_flag.h"
 #include "tools/program.h"
 
 namespace {
@@ -20,9 +21,7 @@ cxxopts::Options make_options() {
                            "config.json, safetensors files, tokenizer.json.");
   options.custom_help("--model PATH --output FOLDER [OPTION...]");
   auto option = options.add_options();
-  option("model",
-         "a run's folder, a checkpoint, a Hugging Face folder, a .gguf or llama2.c .bin file",
-         cxxopts::value<std::string>(), "PATH");
+  option("model", kModelFlagHelp, cxxopts::value<std::string>(), "PATH");
   option("output", "the folder to write", cxxopts::value<std::string>(), "FOLDER");
   option("dtype", "of the weights: bf16, f16 or f32",
          cxxopts::value<std::string>()->default_value("bf16"), "NAME");

@@ -13,6 +13,7 @@
 #include "infer/prompts.h"
 #include "tools/attention_flags.h"
 #include "tools/generate_output.h"
+#include "tools/model_flag.h"
 #include "tools/program.h"
 
 namespace {
@@ -33,9 +34,7 @@ cxxopts::Options make_options() {
   cxxopts::Options options("generate", "Continues prompts with a trained model.");
   options.custom_help("--model PATH [--prompt TEXT | --prompts FILE] [OPTION...]");
   auto option = options.add_options();
-  option("model",
-         "a run's folder, a checkpoint, a Hugging Face folder, a .gguf or llama2.c .bin file",
-         cxxopts::value<std::string>(), "PATH");
+  option("model", kModelFlagHelp, cxxopts::value<std::string>(), "PATH");
   option("prompt", "text to continue, may be repeated; without one, begin a document",
          cxxopts::value<std::vector<std::string>>(), "TEXT");
   option("prompts", "a prompt a line; in .jsonl the key \"prompt\" of each object",

@@ -11,6 +11,7 @@
 #include "cpu/cpu_backend.h"
 #include "eval/recall.h"
 #include "infer/load_model.h"
+#include "tools/model_flag.h"
 #include "tools/program.h"
 
 namespace {
@@ -23,9 +24,7 @@ cxxopts::Options make_options() {
                            "recalled when it is the most likely one of the whole vocabulary.");
   options.custom_help("--model PATH --texts FILE [OPTION...]");
   auto option = options.add_options();
-  option("model",
-         "a run's folder, a checkpoint, a Hugging Face folder, a .gguf or llama2.c .bin file",
-         cxxopts::value<std::string>(), "PATH");
+  option("model", kModelFlagHelp, cxxopts::value<std::string>(), "PATH");
   option("texts", "recall.jsonl, as make_corpus writes it", cxxopts::value<std::string>(), "FILE");
   option("seed", "seed of the attention permutations",
          cxxopts::value<std::uint64_t>()->default_value("0"), "N");

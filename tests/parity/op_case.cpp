@@ -166,6 +166,16 @@ Outputs run_on(Backend& backend, const OpCase& op_case) {
   return outputs;
 }
 
+bool same_bits(const Outputs& a, const Outputs& b) {
+  for (const auto& [name, array] : a) {
+    const auto& other = b.at(name).values;
+    if (std::memcmp(array.values.data(), other.data(), other.size() * sizeof(double)) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Comparison compare(const OpCase& op_case, const Outputs& measured) {
   Arrays<double> exact = op_case.arrays<double>();
   op_case.reference(exact);

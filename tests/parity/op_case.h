@@ -62,6 +62,7 @@ using Outputs = std::map<std::string, Array<double>>;
 // Runs the case on the backend. Throws std::runtime_error if it writes outside its outputs or
 // leaves an element of an output unwritten.
 Outputs run_on(Backend& backend, const OpCase& op_case);
+bool same_bits(const Outputs& a, const Outputs& b);
 
 // The worst output of `measured`: its error against the double reference and the tolerance, which
 // is twice the error of the naive float loop plus four roundings of the largest element.

@@ -1,7 +1,5 @@
 #include <hwy/targets.h>
 
-#include <cstring>
-
 #include "backend/ops.h"
 #include "cpu/cpu_backend.h"
 #include "parity/op_case.h"
@@ -11,16 +9,6 @@ using namespace flywheel;
 using namespace flywheel::test;
 
 namespace {
-
-bool same_bits(const Outputs& a, const Outputs& b) {
-  for (const auto& [name, array] : a) {
-    const auto& other = b.at(name).values;
-    if (std::memcmp(array.values.data(), other.data(), other.size() * sizeof(double)) != 0) {
-      return false;
-    }
-  }
-  return true;
-}
 
 // Runs `check` for each vector extension that this machine can run.
 template <class Check>

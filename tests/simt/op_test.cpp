@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "cuda/cuda_backend.h"
 #include "parity/cuda_cases.h"
 #include "simt/emulator/config.h"
@@ -9,20 +7,6 @@
 
 using namespace flywheel;
 using namespace flywheel::test;
-
-namespace {
-
-bool same_bits(const Outputs& a, const Outputs& b) {
-  for (const auto& [name, array] : a) {
-    const auto& other = b.at(name).values;
-    if (std::memcmp(array.values.data(), other.data(), other.size() * sizeof(double)) != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
 
 TEST_CASE("every op on the emulated GPU is as exact as a naive float loop", "[simt]") {
   const auto backend = make_cuda_backend(0);

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "model/model_config.h"
+
+namespace flywheel::bench {
+
+// The models that benchmarks run: 10m and 360m of Llama type, 124m as GPT-2's smallest. Error
+// Config for another name.
+ModelConfig model_named(const std::string& name);
+
+}  // namespace flywheel::bench
