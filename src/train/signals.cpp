@@ -1,6 +1,7 @@
 #include "train/signals.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -9,11 +10,30 @@ namespace flywheel {
 namespace {
 
 constexpr int kInterruptedExitCode = 130;
+constexpr std::time_t kSameRequestSeconds = 1;
 volatile std::sig_atomic_t received_signal = 0;
+timespec received_at = {};
+
+timespec now() {
+  timespec time = {};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time;
+}
+
+bool long_after(const timespec& earlier, const timespec& later) {
+  const std::time_t seconds = later.tv_sec - earlier.tv_sec;
+  return seconds > kSameRequestSeconds ||
+         (seconds == kSameRequestSeconds && later.tv_nsec >= earlier.tv_nsec);
+}
 
 void on_signal(int signal) {
-  if (received_signal != 0) _exit(kInterruptedExitCode);
-  received_signal = signal;
+  const timespec time = now();
+  if (received_signal == 0) {
+    received_at = time;
+    received_signal = signal;
+  } else if (long_after(received_at, time)) {
+    _exit(kInterruptedExitCode);
+  }
 }
 
 void install(void (*handler)(int)) {
@@ -21,6 +41,8 @@ void install(void (*handler)(int)) {
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
+  sigaddset(&action.sa_mask, SIGINT);
+  sigaddset(&action.sa_mask, SIGTERM);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }

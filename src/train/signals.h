@@ -2,8 +2,9 @@
 
 namespace flywheel {
 
-// While an object lives, SIGINT and SIGTERM ask the program to stop at a good moment; a second one
-// ends it at once (exit code 130). One object at a time.
+// While an object lives, SIGINT and SIGTERM ask the program to stop at a good moment. One that
+// comes a second later or more ends it at once (exit code 130); a sooner one is the same request,
+// since `timeout` and launchers signal a program and then its process group. One object at a time.
 class StopRequest {
  public:
   StopRequest();

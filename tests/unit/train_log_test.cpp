@@ -101,15 +101,19 @@ TEST_CASE("a lasting change stops being an outlier") {
   REQUIRE(warnings < 50);
 }
 
-TEST_CASE("a signal asks to stop, a second one ends the process") {
+TEST_CASE("a signal asks to stop, again a second later ends the process") {
   const pid_t child = fork();
   if (child == 0) {
     const StopRequest stop;
     const bool before = stop.requested();
     raise(SIGTERM);
     if (before || !stop.requested() || std::string(stop.signal_name()) != "SIGTERM") _exit(1);
+    raise(SIGTERM);
     raise(SIGINT);
-    _exit(2);
+    if (std::string(stop.signal_name()) != "SIGTERM") _exit(2);
+    sleep(1);
+    raise(SIGINT);
+    _exit(3);
   }
   int status = 0;
   waitpid(child, &status, 0);
