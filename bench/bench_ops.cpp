@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cxxopts.hpp>
 #include <fstream>
 #include <functional>
@@ -365,6 +366,9 @@ void run(const cxxopts::ParseResult& options, const std::string& command) {
   openblas_set_num_threads(threads == 0 ? available_cores() : threads);
   fmt::print("OpenBLAS core {} (OPENBLAS_CORETYPE=SkylakeX or Haswell chooses another)\n",
              openblas_get_corename());
+  if (threads != 1 && std::getenv("OPENBLAS_THREAD_TIMEOUT") == nullptr) {
+    fmt::print("OpenBLAS's idle threads spin beside ours: OPENBLAS_THREAD_TIMEOUT=4 stops that\n");
+  }
 #endif
   measure_streams(bench);
   measure_model(bench, 256, 704, 4096);
