@@ -39,6 +39,7 @@ class AttentionBranch {
   void project(const Pass& pass, const LayerBuffers& layer) const;  // into `branch`
   // From dx, the gradient of the branch's output, to dnorm.
   void backward(const Pass& pass, const LayerBuffers& layer) const;
+  bool gated() const { return plans_[1] != nullptr; }
 
  private:
   void attend(const Pass& pass, const LayerBuffers& layer, std::size_t path) const;
@@ -48,7 +49,6 @@ class AttentionBranch {
   void attend_backward(const Pass& pass, const LayerBuffers& layer, std::size_t path,
                        const TensorView& dout) const;
   void split_backward(const Pass& pass, const LayerBuffers& layer) const;
-  bool gated() const { return plans_[1] != nullptr; }
 
   std::int64_t heads_;
   std::int64_t kv_heads_;

@@ -164,6 +164,12 @@ void Transformer::logits(const PackedTokens& tokens, const PermutationDraw& draw
   impl_->head_logits(pass, rows, out.data());
 }
 
+void Transformer::visit_gates(const PackedTokens& tokens, const PermutationDraw& draw,
+                              const GateVisitor& visit) {
+  const Pass pass = impl_->begin(tokens, draw);
+  impl_->forward(pass, visit);
+}
+
 std::vector<MemoryLine> Transformer::memory(const ModelConfig& config,
                                             const TransformerLimits& limits) {
   const ModelConfig resolved = checked(config, limits);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -84,6 +85,10 @@ struct ModelCost {
   double mean_visible_keys = 0;  // over positions and layers, both paths of gated layers counted
 };
 
+// The gates' logits of one gated layer, [T, 2 G] row-major: those of sa, then those of swa; G is
+// the number of heads, or of all heads' channels.
+using GateVisitor = std::function<void(std::int64_t layer, std::span<const float> logits)>;
+
 class Transformer {
  public:
   // Allocates everything; nothing is allocated in a pass.
@@ -112,6 +117,9 @@ class Transformer {
   // Logits of the given rows, [rows, vocab_size] row-major on the host.
   void logits(const PackedTokens& tokens, const PermutationDraw& draw,
               std::span<const std::int64_t> rows, std::span<float> out);
+  // Runs the layers and shows the gates of each gated one, from the first on.
+  void visit_gates(const PackedTokens& tokens, const PermutationDraw& draw,
+                   const GateVisitor& visit);
 
   // Runs the patterns over whole prompts and keeps their keys and values: sequence s goes into slot
   // slots[s] of the cache, whatever that held. out: logits of each prompt's last token, [S, V].

@@ -27,7 +27,8 @@ struct Transformer::Impl {
   void begin_prefill(Pass& pass, const PackedTokens& prompts, std::span<const std::int32_t> slots);
   Pass begin_decode(std::span<const std::int32_t> tokens, std::span<const std::int32_t> slots,
                     DecodeAttention attention);
-  void forward(const Pass& pass);
+  void forward(const Pass& pass, const GateVisitor& visit_gates = {});
+  void show_gates(const Pass& pass, std::size_t layer, const GateVisitor& visit);
   // Losses and, if gradient_scale is not 0, the gradients of head and final norm's output.
   void head_loss(const Pass& pass, float gradient_scale, float z_loss);
   double sum_losses(const Pass& pass, std::span<float> losses);

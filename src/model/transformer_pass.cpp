@@ -22,7 +22,15 @@ Pass Transformer::Impl::begin(const PackedTokens& tokens, const PermutationDraw&
           .sin = sin};
 }
 
-void Transformer::Impl::forward(const Pass& pass) {
+void Transformer::Impl::show_gates(const Pass& pass, std::size_t layer, const GateVisitor& visit) {
+  if (!layers[layer].attention.gated()) return;
+  const TensorView logits = pass.matrix(layers[layer].buffers.gate_logits);
+  std::vector<float> host(static_cast<std::size_t>(logits.elements()));
+  backend.download(host.data(), logits);
+  visit(static_cast<std::int64_t>(layer), host);
+}
+
+void Transformer::Impl::forward(const Pass& pass, const GateVisitor& visit_gates) {
   const ModelBuffers& buffers = memory.buffers();
   const TensorView branch = pass.matrix(buffers.branch);
   TensorView x = pass.matrix(layers[0].buffers.x);
@@ -37,6 +45,7 @@ void Transformer::Impl::forward(const Pass& pass) {
     const Layer& layer = layers[i];
     const TensorView x_mid = pass.matrix(layer.buffers.x_mid);
     layer.attention.forward(pass, layer.buffers);
+    if (visit_gates) show_gates(pass, i, visit_gates);
     layer.attention.project(pass, layer.buffers);
     const NormBuffers& middle = layer.buffers.mlp_norm;
     layer.mlp_norm.add_forward(backend, x_mid, pass.matrix(middle.out), pass.statistics(middle),

@@ -5,12 +5,13 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 
 namespace flywheel {
 namespace {
 
 constexpr int kInterruptedExitCode = 130;
-constexpr std::time_t kSameRequestSeconds = 1;
+constexpr std::int64_t kSameRequestSeconds = 1;
 volatile std::sig_atomic_t received_signal = 0;
 timespec received_at = {};
 
@@ -21,7 +22,7 @@ timespec now() {
 }
 
 bool long_after(const timespec& earlier, const timespec& later) {
-  const std::time_t seconds = later.tv_sec - earlier.tv_sec;
+  const std::int64_t seconds = later.tv_sec - earlier.tv_sec;
   return seconds > kSameRequestSeconds ||
          (seconds == kSameRequestSeconds && later.tv_nsec >= earlier.tv_nsec);
 }

@@ -179,6 +179,40 @@ TEST_CASE("logits come for the rows that are asked for, in their order", "[model
   }
 }
 
+TEST_CASE("gates are shown for gated layers, those of sa first", "[model]") {
+  const std::vector<ModelCase> cases = model_cases();
+  const auto hybrid = std::find_if(cases.begin(), cases.end(), [](const ModelCase& c) {
+    return c.name == "hybrid of four patterns";
+  });
+  REQUIRE(hybrid != cases.end());
+  const auto backend = make_cpu_backend(1);
+  Transformer model(hybrid->config, *backend, limits_of(*hybrid));
+  fill_parameters(model, *backend, 7);
+  const std::vector<float> biases{0.5F, -1, 2, 0.25F, -3, 4, 1, 0};
+  for (const Parameter& parameter : model.parameters()) {
+    std::vector<float> values(static_cast<std::size_t>(parameter.value.elements()), 0);
+    const bool sa = parameter.name.find("gate_sa.") != std::string::npos;
+    const bool swa = parameter.name.find("gate_swa.") != std::string::npos;
+    if (!sa && !swa) continue;
+    if (parameter.name.find("bias") != std::string::npos) {
+      std::copy_n(biases.begin() + (sa ? 0 : 4), 4, values.begin());
+    }
+    backend->upload(parameter.value, values.data());
+  }
+  const TwinInput input = input_of(*hybrid);
+  int shown = 0;
+  model.visit_gates(input.packed(), input.draw,
+                    [&](std::int64_t layer, std::span<const float> logits) {
+                      ++shown;
+                      REQUIRE(layer == 2);
+                      REQUIRE(logits.size() == 8 * input.inputs.size());
+                      for (std::size_t i = 0; i < logits.size(); ++i) {
+                        REQUIRE(logits[i] == biases[i % 8]);
+                      }
+                    });
+  REQUIRE(shown == 1);
+}
+
 TEST_CASE("everything is allocated at construction, and memory() says how much", "[model]") {
   for (const ModelCase& c : model_cases()) {
     for (const RecomputePolicy policy :
