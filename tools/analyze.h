@@ -1,0 +1,8 @@
+#pragma once
+
+namespace flywheel {
+
+// The subcommands of `analyze`, each in a file of its own. argv[0] is the subcommand's name.
+int analyze_coverage(int argc, char** argv);
+
+}  // namespace flywheel
