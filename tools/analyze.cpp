@@ -18,17 +18,20 @@ using namespace flywheel;
 constexpr const char* kHelp = R"(What attention patterns reach, and what graphs they are.
 Usage:
   analyze coverage [OPTION...]   how much of the text a query reaches, layer by layer
+  analyze graph [OPTION...]      small-world statistics of attention stacks and of edge lists
 
 `analyze SUBCOMMAND --help` lists the options. Examples:
   analyze coverage --tokens 16384 --window 256 --layers 24 --figure coverage.svg
   analyze coverage --config configs/gpt_360m_sa_swa.json --json coverage.json
+  analyze graph --edges larva_edges.csv --match --patterns swa,sa,sa_swa --layers 4
 )";
 
 struct Subcommand {
   const char* name;
   int (*run)(int argc, char** argv);
 };
-constexpr std::array kSubcommands{Subcommand{"coverage", analyze_coverage}};
+constexpr std::array kSubcommands{Subcommand{"coverage", analyze_coverage},
+                                  Subcommand{"graph", analyze_graph}};
 
 int run(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";

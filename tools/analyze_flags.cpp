@@ -13,15 +13,6 @@
 namespace flywheel {
 namespace {
 
-AttentionConfig attention_section(const cxxopts::ParseResult& args) {
-  AttentionConfig section;
-  section.window = args["window"].as<std::int64_t>();
-  section.band = enum_flag<Band>("band", args["band"].as<std::string>());
-  section.budget = enum_flag<Budget>("budget", args["budget"].as<std::string>());
-  section.circular = args.count("clipped") == 0;
-  return section;
-}
-
 bool all_full(const AttentionStack& stack, std::int64_t n) {
   return std::all_of(stack.layers.begin(), stack.layers.end(), [n](const LayerAttention& layer) {
     const auto paths = paths_of(layer);
@@ -50,6 +41,15 @@ void add_stack_flags(cxxopts::Options& options, const std::string& default_patte
       "NAME")("budget", "sa: slots, or matched (as many keys as swa)",
               cxxopts::value<std::string>()->default_value("slots"), "NAME")(
       "clipped", "sa: ranks form a line with shorter bands at its ends, not a circle");
+}
+
+AttentionConfig attention_section(const cxxopts::ParseResult& args) {
+  AttentionConfig section;
+  section.window = args["window"].as<std::int64_t>();
+  section.band = enum_flag<Band>("band", args["band"].as<std::string>());
+  section.budget = enum_flag<Budget>("budget", args["budget"].as<std::string>());
+  section.circular = args.count("clipped") == 0;
+  return section;
 }
 
 std::vector<AttentionStack> stack_flags(const cxxopts::ParseResult& args) {

@@ -15,6 +15,8 @@ namespace flywheel {
 void add_stack_flags(cxxopts::Options& options, const std::string& default_patterns);
 // The stacks that they name: one a pattern, or that of a config. Error Config.
 std::vector<AttentionStack> stack_flags(const cxxopts::ParseResult& args);
+// The options around their patterns.
+AttentionConfig attention_section(const cxxopts::ParseResult& args);
 // Says which of the stacks are plain full attention, because their window is as long as the text.
 void note_full_windows(const std::vector<AttentionStack>& stacks, std::int64_t n);
 
