@@ -31,7 +31,6 @@ cxxopts::Options make_options() {
   option("seed", "the first of them", cxxopts::value<std::uint64_t>()->default_value("0"), "N");
   option("no-mask", "without the causal mask: covered is the fraction of all positions");
   option("threads", "threads; 0: one a core", cxxopts::value<int>()->default_value("0"), "N");
-  option("help", "print this");
   add_output_flags(options);
   return options;
 }
@@ -125,18 +124,14 @@ int run(const cxxopts::ParseResult& args) {
     fmt::print("\n");
   }
   write_outputs(files, coverage_csv(results), coverage_json(results, options),
-                coverage_figure(results, options));
+                coverage_chart(results, options));
   return 0;
 }
 
 }  // namespace
 
 int analyze_coverage(int argc, char** argv) {
-  cxxopts::Options options = make_options();
-  const auto args = options.parse(argc, argv);
-  if (args.count("help") == 0) return run(args);
-  fmt::print("{}\n", options.help());
-  return 0;
+  return run_subcommand(make_options(), argc, argv, run);
 }
 
 }  // namespace flywheel

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/file_io.h"
+#include "plot/gnuplot.h"
 #include "tools/attention_flags.h"
 #include "train/train_config.h"
 
@@ -26,7 +27,16 @@ bool all_full(const AttentionStack& stack, std::int64_t n) {
 cxxopts::Options subcommand_options(const std::string& name, const std::string& description) {
   cxxopts::Options options("analyze " + name, description);
   options.custom_help("[OPTION...]");
+  options.add_options()("help", "print this");
   return options;
+}
+
+int run_subcommand(cxxopts::Options options, int argc, char** argv,
+                   int (*run)(const cxxopts::ParseResult&)) {
+  const auto args = options.parse(argc, argv);
+  if (args.count("help") == 0) return run(args);
+  fmt::print("{}\n", options.help());
+  return 0;
 }
 
 void add_stack_flags(cxxopts::Options& options, const std::string& default_patterns) {
@@ -98,14 +108,14 @@ void OutputFiles::prepare() const {
   }
   require(figure.empty() || std::filesystem::path(figure).extension() == ".svg", ErrorKind::Config,
           "--figure {}: expected a name that ends in .svg", figure);
-  if (!figure.empty()) require_gnuplot();
+  if (!figure.empty()) gnuplot_svg("plot 0\n", 100, 100);
 }
 
 void write_outputs(const OutputFiles& files, const std::string& csv, const std::string& json,
-                   const Figure& figure) {
+                   const Chart& chart) {
   if (!files.csv.empty()) write_file_atomically(files.csv, csv);
   if (!files.json.empty()) write_file_atomically(files.json, json);
-  if (!files.figure.empty()) draw_figure(figure, files.figure);
+  if (!files.figure.empty()) write_file_atomically(files.figure, chart_file(chart));
 }
 
 std::int64_t count_flag(const cxxopts::ParseResult& args, const std::string& name,

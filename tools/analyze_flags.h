@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "analysis/attention_stack.h"
-#include "core/figure.h"
+#include "plot/chart.h"
 
 namespace flywheel {
 
@@ -29,13 +29,15 @@ struct OutputFiles {
 };
 OutputFiles output_flags(const cxxopts::ParseResult& args);
 void write_outputs(const OutputFiles& files, const std::string& csv, const std::string& json,
-                   const Figure& figure);
+                   const Chart& chart);
 
 // An integer flag of at least `least`. Error Config.
 std::int64_t count_flag(const cxxopts::ParseResult& args, const std::string& name,
                         std::int64_t least);
 
-// With cxxopts' default width the descriptions would be cut.
+// Options with --help, and what runs them.
 cxxopts::Options subcommand_options(const std::string& name, const std::string& description);
+int run_subcommand(cxxopts::Options options, int argc, char** argv,
+                   int (*run)(const cxxopts::ParseResult&));
 
 }  // namespace flywheel

@@ -37,7 +37,6 @@ cxxopts::Options make_options() {
          cxxopts::value<std::int64_t>()->default_value("5"), "N");
   option("seed", "of permutations, random graphs and samples",
          cxxopts::value<std::uint64_t>()->default_value("0"), "N");
-  option("help", "print this");
   add_output_flags(options);
   return options;
 }
@@ -105,14 +104,7 @@ std::vector<std::string> row_of(const std::string& name, const GraphStatistics& 
 }
 
 void print_world(const SmallWorld& world, bool has_random) {
-  fmt::print("\n{}: {} nodes", world.name, world.nodes);
-  if (world.nodes < world.nodes_given) {
-    fmt::print(" (the largest component; all: {})", world.nodes_given);
-  }
-  const auto [least, most] = std::minmax_element(world.degrees.begin(), world.degrees.end());
-  fmt::print(", {} edges, connection probability {:.5f}, degrees {} to {}, mean {:.1f}\n",
-             world.edges, world.connection_probability, *least, *most,
-             2 * static_cast<double>(world.edges) / static_cast<double>(world.nodes));
+  fmt::print("\n{}\n", summary(world));
   std::vector<std::vector<std::string>> rows{
       {"", "path length", "pairs", "clustering", "transitivity", "small-world"},
       row_of(world.name, world.graph, "")};
@@ -139,18 +131,14 @@ int run(const cxxopts::ParseResult& args) {
     print_world(worlds.back(), options.random_graphs > 0);
   }
   write_outputs(files, small_world_csv(worlds), small_world_json(worlds, options),
-                degree_figure(worlds));
+                degree_chart(worlds));
   return 0;
 }
 
 }  // namespace
 
 int analyze_graph(int argc, char** argv) {
-  cxxopts::Options options = make_options();
-  const auto args = options.parse(argc, argv);
-  if (args.count("help") == 0) return run(args);
-  fmt::print("{}\n", options.help());
-  return 0;
+  return run_subcommand(make_options(), argc, argv, run);
 }
 
 }  // namespace flywheel

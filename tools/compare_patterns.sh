@@ -108,7 +108,7 @@ if [ ! -e "$folder/tokens/done" ]; then
   "$bin/tokenize" --tokenizer "$folder/corpus/tokenizer.json" --output "$folder/tokens" "$folder/corpus/stories.jsonl" >&2
   touch "$folder/tokens/done"
 fi
-trap 'kill $(jobs -p) 2>/dev/null || true' INT TERM
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 for seed in $(seq "$seeds"); do
   for pattern in $patterns; do
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || fail "stopped"; done

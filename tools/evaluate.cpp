@@ -15,6 +15,7 @@
 #include "infer/load_model.h"
 #include "tools/attention_flags.h"
 #include "tools/evaluate_flags.h"
+#include "tools/evaluate_programs.h"
 #include "tools/program.h"
 #include "tools/progress_line.h"
 
@@ -80,15 +81,23 @@ int run(int argc, char** argv) {
   const RequestEncoder encoder(*opened.tokenizer, {.prefix_token = record.prefix_token,
                                                    .add_prefix = record.add_prefix,
                                                    .max_length = record.max_length});
-  const TransformerLimits limits{.max_tokens = std::max(record.max_length, record.batch_tokens),
-                                 .max_sequences = 512,
-                                 .training = false};
+  TransformerLimits limits{.max_tokens = std::max(record.max_length, record.batch_tokens),
+                           .max_sequences = 512,
+                           .training = false};
+  if (writes_programs(results.tasks)) {
+    limits.cache_slots = kProgramsTogether;
+    limits.cache_length = record.max_length;
+  }
   const auto backend = make_cpu_backend(args["threads"].as<int>());
   const auto model = load_transformer(opened.weights, config, *backend, limits);
   Scorer scorer(*model, limits, record.seed);
   const ProgressLine clock;
   for (TaskResult& task : results.tasks) {
     ProgressLine line;
+    if (task.task.kind == TaskKind::Program) {
+      write_programs(task, *model, limits, opened, encoder, record.seed, line);
+      continue;
+    }
     evaluate_task(task, *model, scorer, encoder, record.options,
                   [&](std::int64_t done, std::int64_t total) {
                     line.show([&] { return progress_text(task.task.name, line, done, total); });

@@ -29,6 +29,7 @@ cxxopts::Options evaluate_flags() {
   option("max_length", "tokens read at once; 0: the model's positions", number("0"), "N");
   option("add_bos_token", "begin every text with the beginning-of-sequence token");
   option("draws", "sa: evaluate so often, with other permutations", number("1"), "N");
+  option("allow-code-execution", "humaneval: run the programs that the model writes");
   option("bootstrap_iters", "for the errors of perplexities", number("100000"), "N");
   option("output_path", "write results there: a folder, or a name that ends in .json",
          cxxopts::value<std::string>(), "PATH");
@@ -55,6 +56,7 @@ EvaluationOptions evaluation_options(const cxxopts::ParseResult& args) {
   options.stride = args["stride"].as<std::int64_t>();
   options.draws = args["draws"].as<std::int64_t>();
   options.bootstrap_iterations = args["bootstrap_iters"].as<std::int64_t>();
+  options.allow_programs = args.count("allow-code-execution") != 0;
   require(options.draws >= 1 && options.shots >= 0, ErrorKind::Config,
           "--draws must be 1 or more, --num_fewshot not negative");
   return options;

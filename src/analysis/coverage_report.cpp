@@ -89,17 +89,19 @@ std::string coverage_json(const std::vector<CoverageResult>& results,
          "\n";
 }
 
-Figure coverage_figure(const std::vector<CoverageResult>& results, const CoverageOptions& options) {
-  Figure figure{.title = fmt::format("Receptive field, {} tokens", options.n),
-                .x = {.label = "layer"},
-                .y = {.label = "mean fraction covered", .logarithmic = true}};
+Chart coverage_chart(const std::vector<CoverageResult>& results, const CoverageOptions& options) {
+  Chart chart{.title = fmt::format("Receptive field, {} tokens", options.n),
+              .x_label = "layer",
+              .y_label = "mean fraction covered",
+              .log_y = true};
   for (const CoverageResult& result : results) {
-    Series& series = figure.series.emplace_back(Series{.name = result.pattern});
+    Series& series = chart.series.emplace_back(Series{.title = result.pattern});
     double layer = 0;
-    for (const LayerCoverage& c : over_seeds(result.runs))
+    for (const LayerCoverage& c : over_seeds(result.runs)) {
       series.points.emplace_back(++layer, c.mean);
+    }
   }
-  return figure;
+  return chart;
 }
 
 }  // namespace flywheel

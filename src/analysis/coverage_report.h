@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "analysis/coverage.h"
-#include "core/figure.h"
+#include "plot/chart.h"
 
 namespace flywheel {
 
@@ -40,6 +40,6 @@ std::string coverage_csv(const std::vector<CoverageResult>& results);
 // All of it, the seeds apart, with the options.
 std::string coverage_json(const std::vector<CoverageResult>& results,
                           const CoverageOptions& options);
-Figure coverage_figure(const std::vector<CoverageResult>& results, const CoverageOptions& options);
+Chart coverage_chart(const std::vector<CoverageResult>& results, const CoverageOptions& options);
 
 }  // namespace flywheel

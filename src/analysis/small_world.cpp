@@ -83,6 +83,18 @@ SmallWorld small_world(const std::string& name, const EdgeList& edges,
   return world;
 }
 
+std::string summary(const SmallWorld& world) {
+  const auto [least, most] = std::minmax_element(world.degrees.begin(), world.degrees.end());
+  const std::string component =
+      world.nodes == world.nodes_given
+          ? ""
+          : fmt::format(" (the largest component; all: {})", world.nodes_given);
+  return fmt::format(
+      "{}: {} nodes{}, {} edges, connection probability {:.5f}, degrees {} to {}, mean {:.1f}",
+      world.name, world.nodes, component, world.edges, world.connection_probability, *least, *most,
+      2 * static_cast<double>(world.edges) / static_cast<double>(world.nodes));
+}
+
 std::string small_world_csv(const std::vector<SmallWorld>& graphs) {
   std::string csv =
       "graph,kind,nodes,edges,probability,path_length,path_length_error,reachable_pairs,clustering,"
@@ -120,22 +132,23 @@ std::string small_world_json(const std::vector<SmallWorld>& graphs,
          "\n";
 }
 
-Figure degree_figure(const std::vector<SmallWorld>& graphs) {
-  Figure figure{.title = "Degree distribution",
-                .x = {.label = "degree k", .logarithmic = true},
-                .y = {.label = "share of nodes with a degree of k or more", .logarithmic = true},
-                .key = "bottom left"};
+Chart degree_chart(const std::vector<SmallWorld>& graphs) {
+  Chart chart{.title = "Degree distribution",
+              .x_label = "degree k",
+              .y_label = "share of nodes with a degree of k or more",
+              .log_x = true,
+              .log_y = true};
   for (const SmallWorld& world : graphs) {
-    Series series{.name = world.name, .style = "lines"};
+    Series series{.title = world.name};
     auto left = static_cast<double>(world.degrees.size());
     for (const auto& [degree, count] : histogram(world.degrees)) {
       series.points.emplace_back(static_cast<double>(degree),
                                  left / static_cast<double>(world.degrees.size()));
       left -= static_cast<double>(count);
     }
-    figure.series.push_back(std::move(series));
+    chart.series.push_back(std::move(series));
   }
-  return figure;
+  return chart;
 }
 
 }  // namespace flywheel

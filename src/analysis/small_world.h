@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "analysis/graph.h"
-#include "core/figure.h"
+#include "plot/chart.h"
 
 namespace flywheel {
 
@@ -39,11 +39,13 @@ struct SmallWorld {
 SmallWorld small_world(const std::string& name, const EdgeList& edges,
                        const SmallWorldOptions& options, const Progress& progress = {});
 
+// One line for people: nodes, edges, connection probability, degrees.
+std::string summary(const SmallWorld& world);
 // A line a graph and kind (itself, erdos_renyi, degree_matched).
 std::string small_world_csv(const std::vector<SmallWorld>& graphs);
 std::string small_world_json(const std::vector<SmallWorld>& graphs,
                              const SmallWorldOptions& options);
 // The share of nodes whose degree is at least k.
-Figure degree_figure(const std::vector<SmallWorld>& graphs);
+Chart degree_chart(const std::vector<SmallWorld>& graphs);
 
 }  // namespace flywheel

@@ -152,7 +152,15 @@ GroupResult combine(const TaskGroup& group, const std::vector<const TaskResult*>
 
 }  // namespace
 
+std::string program_of(const EvaluatedDocument& document) {
+  return document.requests.at(0).context + document.score.output + "\n" + document.item.target;
+}
+
 TaskResult prepare_task(const Task& task, const EvaluationOptions& options) {
+  require(task.kind != TaskKind::Program || options.allow_programs, ErrorKind::Config,
+          "task {} runs programs that the model writes, on this machine: --allow-code-execution "
+          "permits it",
+          task.name);
   TaskResult result;
   result.task = task;
   result.shots = options.shots;

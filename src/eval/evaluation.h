@@ -21,6 +21,7 @@ struct EvaluationOptions {
   std::int64_t stride = 0;      // perplexity: new tokens a window; 0 = all
   std::int64_t draws = 1;       // sa: evaluations, each with permutations of its own
   std::int64_t bootstrap_iterations = 100'000;
+  bool allow_programs = false;  // that a model wrote may be run
 };
 
 // One document, ready to be scored, and its scores in the first draw.
@@ -29,6 +30,9 @@ struct EvaluatedDocument {
   std::vector<TextRequest> requests;
   DocumentScore score;
 };
+
+// What a Program task runs: prompt, output, test.
+std::string program_of(const EvaluatedDocument& document);
 
 struct MetricResult {
   std::string name;

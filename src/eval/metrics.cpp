@@ -29,6 +29,7 @@ bool is_weighted(const std::string& metric) {
 
 DocumentMetric document_metric(const std::string& metric, const Item& item,
                                const DocumentScore& score) {
+  if (metric == "pass@1") return {score.passed ? 1.0 : 0.0};
   const Score& first = score.requests.at(0);
   if (metric == "perplexity") return {first.log_likelihood};
   if (metric == "word_perplexity") return {first.log_likelihood, item.words};

@@ -15,6 +15,8 @@ namespace flywheel {
 struct DocumentScore {
   std::vector<Score> requests;
   std::int64_t tokens = 0;
+  std::string output;   // Program: what the model wrote
+  bool passed = false;  // Program: it ran to its end
 };
 
 struct MetricValue {

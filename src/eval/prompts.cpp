@@ -73,6 +73,10 @@ std::vector<std::vector<TextRequest>> make_prompts(const Task& task, std::span<c
       requests.push_back({item.choices.at(0), ""});
       continue;
     }
+    if (task.kind == TaskKind::Program) {
+      requests.push_back({item.queries.at(0), ""});
+      continue;
+    }
     const std::string before = task.description + examples.before(item);
     const std::size_t count = std::max(item.queries.size(), item.choices.size());
     for (std::size_t i = 0; i < count; ++i) {

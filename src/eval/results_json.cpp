@@ -12,12 +12,12 @@ Json number_or_na(const std::optional<double>& value) {
   return value ? Json(*value) : Json("N/A");
 }
 
-Json scores_json(const std::string& name, const std::string& alias, std::int64_t documents,
-                 const std::vector<MetricResult>& metrics) {
+Json scores_json(const std::string& name, const std::string& alias, const std::string& filter,
+                 std::int64_t documents, const std::vector<MetricResult>& metrics) {
   Json json{{"name", name}, {"alias", alias}, {"sample_len", documents}};
   for (const MetricResult& metric : metrics) {
-    json[metric.name + ",none"] = metric.value;
-    json[metric.name + "_stderr,none"] = number_or_na(metric.error);
+    json[metric.name + "," + filter] = metric.value;
+    json[metric.name + "_stderr," + filter] = number_or_na(metric.error);
   }
   return json;
 }
@@ -32,6 +32,8 @@ std::string output_type(TaskKind kind) {
       return "loglikelihood_rolling";
     case TaskKind::Recall:
       return "recall";
+    case TaskKind::Program:
+      return "generate_until";
   }
   return "";
 }
@@ -134,14 +136,30 @@ std::string quoted(double value) {
   return Json(value).dump();
 }
 
-Json sample_json(const TaskResult& task, std::size_t index) {
-  const EvaluatedDocument& document = task.documents[index];
-  const bool rolling = task.task.kind == TaskKind::Rolling || task.task.kind == TaskKind::Recall;
+// What was asked and what came back, as a sample file shows it.
+struct Exchange {
   Json arguments = Json::object();
   Json responses = Json::array();
   Json filtered = Json::array();
+};
+
+Exchange written(const Task& task, const EvaluatedDocument& document) {
+  Exchange exchange;
+  exchange.arguments["gen_args_0"] = {{"arg_0", document.requests.at(0).context},
+                                      {"arg_1",
+                                       {{"until", task.writing.until},
+                                        {"max_gen_toks", task.writing.max_tokens},
+                                        {"do_sample", false}}}};
+  exchange.responses.push_back(Json::array({document.score.output}));
+  exchange.filtered.push_back(
+      Json::array({document.requests.at(0).context + document.score.output}));
+  return exchange;
+}
+
+Exchange scored(const EvaluatedDocument& document, bool rolling) {
+  Exchange exchange;
   for (std::size_t i = 0; i < document.requests.size(); ++i) {
-    Json& argument = arguments["gen_args_" + std::to_string(i)];
+    Json& argument = exchange.arguments["gen_args_" + std::to_string(i)];
     argument["arg_0"] = document.requests[i].context;
     const Score& score = document.score.requests.at(i);
     const std::string value = quoted(score.log_likelihood);
@@ -150,17 +168,25 @@ Json sample_json(const TaskResult& task, std::size_t index) {
       argument["arg_1"] = document.requests[i].continuation;
       response = {value, score.is_greedy ? "True" : "False"};
     }
-    responses.push_back(Json::array({response}));
-    filtered.push_back(std::move(response));
+    exchange.responses.push_back(Json::array({response}));
+    exchange.filtered.push_back(std::move(response));
   }
+  return exchange;
+}
+
+Json sample_json(const TaskResult& task, std::size_t index) {
+  const EvaluatedDocument& document = task.documents[index];
+  const bool rolling = task.task.kind == TaskKind::Rolling || task.task.kind == TaskKind::Recall;
+  Exchange exchange = task.task.kind == TaskKind::Program ? written(task.task, document)
+                                                          : scored(document, rolling);
   const DocumentHashes hashes = hashes_of(document);
   Json json{{"doc_id", index},
             {"doc", Json::parse(document.item.document)},
             {"target", document.item.target},
-            {"arguments", std::move(arguments)},
-            {"resps", std::move(responses)},
-            {"filtered_resps", std::move(filtered)},
-            {"filter", "none"},
+            {"arguments", std::move(exchange.arguments)},
+            {"resps", std::move(exchange.responses)},
+            {"filtered_resps", std::move(exchange.filtered)},
+            {"filter", task.task.filter},
             {"metrics", task.task.metrics},
             {"doc_hash", hashes.document},
             {"prompt_hash", hashes.prompt},
@@ -184,7 +210,8 @@ std::string results_json(const EvaluationResults& results, const EvaluationRecor
   }
   for (const GroupResult& result : results.groups) {
     const std::string& name = result.group.name;
-    json["results"][name] = scores_json(name, result.group.alias, result.documents, result.metrics);
+    json["results"][name] =
+        scores_json(name, result.group.alias, "none", result.documents, result.metrics);
     json["groups"][name] = json["results"][name];
     json["group_subtasks"][name] = result.group.members;
     json["versions"][name] = result.group.version;
@@ -193,7 +220,8 @@ std::string results_json(const EvaluationResults& results, const EvaluationRecor
   for (const TaskResult& result : results.tasks) {
     const std::string& name = result.task.name;
     const std::int64_t count = std::ssize(result.documents);
-    json["results"][name] = scores_json(name, result.task.alias, count, result.metrics);
+    json["results"][name] =
+        scores_json(name, result.task.alias, result.task.filter, count, result.metrics);
     json["configs"][name] = task_config(result);
     json["versions"][name] = std::stod(result.task.version);
     json["n-shot"][name] = result.shots;

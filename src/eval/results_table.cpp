@@ -104,13 +104,14 @@ std::string four_decimals(double value) {
 
 // One line a metric, by name.
 void add_rows(MarkdownTable& table, const std::string& name, const std::string& version,
-              const std::string& shots, std::vector<MetricResult> metrics) {
+              const std::string& filter, const std::string& shots,
+              std::vector<MetricResult> metrics) {
   std::sort(metrics.begin(), metrics.end(),
             [](const MetricResult& a, const MetricResult& b) { return a.name < b.name; });
   for (const MetricResult& metric : metrics) {
     const bool first = &metric == &metrics.front();
     const char* arrow = higher_is_better(metric.name) ? "\u2191" : "\u2193";
-    table.add({first ? name : "", first ? version : "", "none", shots, metric.name, arrow,
+    table.add({first ? name : "", first ? version : "", filter, shots, metric.name, arrow,
                four_decimals(metric.value), "\u00B1",
                metric.error ? four_decimals(*metric.error) : "   N/A"});
   }
@@ -147,11 +148,12 @@ class TableBuilder {
     for (const TaskResult& task : results_.tasks) {
       if (task.task.name != name || !with_tasks_) continue;
       add_rows(table_, indented(depth == 0 ? name : task.task.alias, depth), task.task.version,
-               std::to_string(task.shots), task.metrics);
+               task.task.filter, std::to_string(task.shots), task.metrics);
     }
     for (const GroupResult& group : results_.groups) {
       if (group.group.name != name) continue;
-      add_rows(table_, indented(group.group.alias, depth), group.group.version, " ", group.metrics);
+      add_rows(table_, indented(group.group.alias, depth), group.group.version, "none", " ",
+               group.metrics);
       std::vector<std::string> members = group.group.members;
       std::sort(members.begin(), members.end());
       for (const std::string& member : members) add(member, depth + 1);

@@ -1,5 +1,7 @@
 #include "infer/continue_texts.h"
 
+#include <algorithm>
+
 #include "data/utf8.h"
 
 namespace flywheel {
@@ -28,6 +30,29 @@ std::vector<std::string> continue_texts(Transformer& model, const TransformerLim
   for (std::size_t i = 0; i < requests.size(); ++i) {
     results.push_back(replace_invalid_utf8(
         decode_after(tokenizer, requests[i].prompt.back(), continuations[i].tokens)));
+  }
+  return results;
+}
+
+std::vector<std::string> write_until(Transformer& model, const TransformerLimits& limits,
+                                     const Tokenizer& tokenizer,
+                                     std::span<const std::vector<std::int32_t>> prompts,
+                                     std::span<const std::string> until,
+                                     const GenerateOptions& options, const OnFinish& on_finish) {
+  std::vector<GenerateRequest> requests;
+  for (const std::vector<std::int32_t>& prompt : prompts) requests.push_back({.prompt = prompt});
+  std::vector<std::vector<std::int32_t>> tokens(prompts.size());
+  const auto goes_on = [&](std::size_t request, std::int32_t token) {
+    tokens[request].push_back(token);
+    const std::string text = tokenizer.decode(tokens[request]);
+    return std::none_of(until.begin(), until.end(), [&](const std::string& end) {
+      return text.find(end) != std::string::npos;
+    });
+  };
+  generate(model, limits, requests, options, goes_on, on_finish);
+  std::vector<std::string> results;
+  for (const std::vector<std::int32_t>& continuation : tokens) {
+    results.push_back(replace_invalid_utf8(tokenizer.decode(continuation)));
   }
   return results;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,5 +21,15 @@ std::vector<std::string> continue_texts(Transformer& model, const TransformerLim
                                         const Tokenizer& tokenizer,
                                         std::span<const std::string> texts,
                                         GenerateOptions options);
+
+// What follows each prompt, greedily, as whole UTF-8 text: up to the end of a text (`stop_tokens`)
+// or one of the strings `until`, which may still be in it. A continuation's tokens are decoded
+// without the prompt, as lm-evaluation-harness does.
+std::vector<std::string> write_until(Transformer& model, const TransformerLimits& limits,
+                                     const Tokenizer& tokenizer,
+                                     std::span<const std::vector<std::int32_t>> prompts,
+                                     std::span<const std::string> until,
+                                     const GenerateOptions& options,
+                                     const OnFinish& on_finish = {});
 
 }  // namespace flywheel

@@ -30,15 +30,15 @@ std::vector<std::string> split(const std::string& names) {
 }  // namespace
 
 bool higher_is_better(const std::string& metric) {
-  return metric.starts_with("acc");
+  return metric.starts_with("acc") || metric.starts_with("pass@");
 }
 
 TaskRegistry::TaskRegistry()
-    : tasks_{wikitext_task(),   lambada_openai_task(), lambada_standard_task(),
-             piqa_task(),       hellaswag_task(),      winogrande_task(),
-             arc_easy_task(),   arc_challenge_task(),  openbookqa_task(),
-             sciq_task(),       boolq_task(),          copa_task(),
-             perplexity_task(), recall_task()},
+    : tasks_{wikitext_task(),  lambada_openai_task(), lambada_standard_task(),
+             piqa_task(),      hellaswag_task(),      winogrande_task(),
+             arc_easy_task(),  arc_challenge_task(),  openbookqa_task(),
+             sciq_task(),      boolq_task(),          copa_task(),
+             humaneval_task(), perplexity_task(),     recall_task()},
       groups_(mmlu_groups()) {
   for (Task& task : mmlu_tasks()) tasks_.push_back(std::move(task));
   const auto tag = [](const char* name, std::vector<std::string> members) {

@@ -13,6 +13,7 @@ enum class TaskKind : std::uint8_t {
   Cloze,    // the log-likelihood of one target
   Rolling,  // the log-likelihood of a whole text
   Recall,   // words that a text told before
+  Program,  // the end of a program that the model writes, which is then run
 };
 
 // A document of a data set as its task puts it.
@@ -21,7 +22,7 @@ struct Item {
   std::vector<std::string> queries;  // ends of the context: one, or one a choice
   std::vector<std::string> choices;  // answers; Rolling: the text, as it is scored
   std::int64_t gold = 0;             // the right choice
-  std::string target;                // as a sample file shows it
+  std::string target;                // as a sample file shows it; Program: what tests the program
   std::int64_t words = 0;            // Rolling: what the score is divided by
   std::int64_t bytes = 0;
 };
@@ -40,6 +41,12 @@ enum class FewShot : std::uint8_t {
   First,     // the first of the pool, the same for all documents
 };
 
+// What a model is to write: greedily, up to the first of `until`, at most `max_tokens` tokens.
+struct Writing {
+  std::vector<std::string> until;
+  std::int64_t max_tokens = 0;
+};
+
 // A benchmark as lm-evaluation-harness defines it (docs/evaluation.md).
 struct Task {
   std::string name;
@@ -51,6 +58,8 @@ struct Task {
   std::string split;
   std::string description;      // goes before everything
   std::string delimiter = " ";  // goes before every choice
+  std::string filter = "none";  // what makes answers of the model's outputs, as results name it
+  Writing writing;              // Program
   DataFile evaluated;           // no names: a file that the user gives
   DataFile examples;            // the pool of the few-shot examples
   FewShot few_shot = FewShot::None;

@@ -19,6 +19,7 @@ Task openbookqa_task();
 Task sciq_task();
 Task boolq_task();
 Task copa_task();
+Task humaneval_task();
 std::vector<Task> mmlu_tasks();
 std::vector<TaskGroup> mmlu_groups();
 
