@@ -15,7 +15,7 @@ constexpr int kMine = kSize > 128 ? 4 : 8;
 template <int kSize>
 constexpr int kWarps = kRows / kMine<kSize>;
 template <int kSize>
-constexpr int kThreads = kWarp* kWarps<kSize>;
+constexpr int kThreads = kWarps<kSize> * kWarp;
 static_assert(kAttentionTile % kRows == 0);
 constexpr int kParts = kAttentionTile / kRows;
 constexpr float kNoMaximum = -1e30F;  // finite, so that no difference is NaN
