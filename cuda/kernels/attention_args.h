@@ -1,6 +1,5 @@
 #pragma once
 
-#include "cuda/device/gpu.h"
 #include "cuda/kernels/attention_plan.h"
 #include "cuda/kernels/kernels.h"
 
@@ -10,11 +9,6 @@ namespace flywheel::cuda {
 struct HeadRows {
   void* data;
   std::int64_t token_stride, head_stride;
-
-  template <class T>
-  __device__ __forceinline__ T* row(std::int64_t token, std::int64_t head) const {
-    return static_cast<T*>(data) + token * token_stride + head * head_stride;
-  }
 };
 
 // What the three passes of attention are about.

@@ -15,7 +15,7 @@ constexpr int kMine = kSize > 128 ? 4 : 8;
 template <int kSize>
 constexpr int kWarps = kRows / kMine<kSize>;
 template <int kSize>
-constexpr int kThreads = kWarps<kSize> * kWarp;
+constexpr int kThreads = kWarps<kSize>* kWarp;
 static_assert(kAttentionTile % kRows == 0);
 constexpr int kParts = kAttentionTile / kRows;
 constexpr float kNoMaximum = -1e30F;  // finite, so that no difference is NaN
@@ -43,23 +43,8 @@ struct Shared {
   alignas(16) float weights[kWarps<kSize>][kMine<kSize>][kRows];
 };
 
-// Rows [first, first + kRows) of a tile; those from `count` on are padding.
-struct Part {
-  MetTile tile;
-  std::int32_t first;
-  std::int32_t count;
-};
-
 __device__ __forceinline__ Part part_of(const AttentionTile& own, MetTile tile, std::int32_t part) {
-  const std::int32_t first = part * kRows;
-  return {tile, first, min(kRows, rows_of(own, tile.tile) - first)};
-}
-
-__device__ __forceinline__ std::int32_t position_of(const AttentionArgs& args,
-                                                    const AttentionTile& own, const Part& part,
-                                                    std::int32_t row) {
-  const std::int32_t slot = part.tile.tile * kAttentionTile + part.first + row;
-  return own.ranked ? args.plan.slot_position[own.begin + slot] : slot;
+  return part_of(own, tile, part * kRows, kRows);
 }
 
 __device__ __forceinline__ void place_rows(Places& places, const AttentionArgs& args,
@@ -68,10 +53,8 @@ __device__ __forceinline__ void place_rows(Places& places, const AttentionArgs& 
   if (warp_id() != 0) return;
   const std::int32_t row = lane_id();
   const bool real = row < part.count;
-  const std::int32_t slot = part.tile.tile * kAttentionTile + part.first + row;
-  places.position[row] = real ? position_of(args, own, part, row) : padding;
-  const std::int32_t rank = own.ranked && real ? args.plan.slot_rank[own.begin + slot] : slot;
-  places.rank[row] = rank + part.tile.shift;
+  places.position[row] = real ? position_of(args.plan, own, part, row) : padding;
+  places.rank[row] = real ? rank_of(args.plan, own, part, row) : 0;
 }
 
 // factor * rows of `from`; zeros for padding.
@@ -82,8 +65,8 @@ __device__ __forceinline__ void load_rows(Rows<kSize>& rows, const HeadRows& fro
                                           float factor) {
   for (std::int32_t row = warp_id(); row < kRows; row += kWarps<kSize>) {
     const bool real = row < part.count;
-    const std::int32_t position = real ? position_of(args, own, part, row) : 0;
-    const T* source = from.row<const T>(own.begin + position, head);
+    const std::int32_t position = real ? position_of(args.plan, own, part, row) : 0;
+    const T* source = row_of<const T>(from, own.begin + position, head);
     for (std::int32_t c = lane_id(); c < kSize; c += kWarp) {
       rows.at[row][c] = real && c < args.size ? to_float(source[c]) * factor : 0.0F;
     }
@@ -186,7 +169,7 @@ __device__ __forceinline__ void for_parts_of_keys(const AttentionArgs& args,
     const MetTile tile = met_tile(own, v);
     for (std::int32_t i = 0; i < kParts; ++i) {
       const Part part = part_of(own, tile, i);
-      if (part.count <= 0 || position_of(args, own, part, 0) > last_position) break;
+      if (part.count <= 0 || position_of(args.plan, own, part, 0) > last_position) break;
       body(part);
     }
   }
@@ -212,7 +195,7 @@ __global__ void __launch_bounds__(kThreads<kSize>, 1) plain_forward_kernel(Atten
     top[r] = kNoMaximum;
     sum[r] = 0;
   }
-  const std::int32_t last = position_of(args, own, queries, queries.count - 1);
+  const std::int32_t last = position_of(args.plan, own, queries, queries.count - 1);
   for_parts_of_keys(args, own, last, [&](const Part& keys) {
     place_rows(shared.met_places, args, own, keys, kNoKey);
     load_rows<T>(shared.met[0], args.k, kv_head, args, own, keys, 1);
@@ -241,7 +224,7 @@ __global__ void __launch_bounds__(kThreads<kSize>, 1) plain_forward_kernel(Atten
     const float total = warp_sum(sum[r]);
     if (first + r >= queries.count) continue;
     const std::int64_t token = own.begin + shared.my_places.position[first + r];
-    out.store(args.out.row<T>(token, work.head), r, 1.0F / total, false, args.size);
+    out.store(row_of<T>(args.out, token, work.head), r, 1.0F / total, false, args.size);
     if (lane_id() == 0) args.lse[work.head * args.tokens + token] = top[r] * kLn2 + logf(total);
   }
 }
@@ -266,7 +249,7 @@ __device__ __forceinline__ void compute_delta(Places& places, const Rows<kSize>&
     const std::int32_t row = warp_id() * kMine<kSize> + r;
     if (row >= count) return;
     const std::int64_t token = own.begin + places.position[row];
-    const T* out = args.out.row<const T>(token, head);
+    const T* out = row_of<const T>(args.out, token, head);
     float sum = 0;
     for (std::int32_t c = lane_id(); c < args.size; c += kWarp) {
       sum += dout.at[row][c] * to_float(out[c]);
@@ -295,7 +278,7 @@ __global__ void __launch_bounds__(kThreads<kSize>, 1) plain_dq_kernel(AttentionA
 
   const int first = warp_id() * kMine<kSize>;
   Sums<kSize> dq;
-  const std::int32_t last = position_of(args, own, queries, queries.count - 1);
+  const std::int32_t last = position_of(args.plan, own, queries, queries.count - 1);
   for_parts_of_keys(args, own, last, [&](const Part& keys) {
     place_rows(shared.met_places, args, own, keys, kNoKey);
     load_rows<T>(shared.met[0], args.k, kv_head, args, own, keys, 1);
@@ -322,7 +305,7 @@ __global__ void __launch_bounds__(kThreads<kSize>, 1) plain_dq_kernel(AttentionA
   for (int r = 0; r < kMine<kSize>; ++r) {
     if (first + r >= queries.count) continue;
     const std::int64_t token = own.begin + shared.my_places.position[first + r];
-    dq.store(args.dq.row<T>(token, work.head), r, args.scale, args.accumulate, args.size);
+    dq.store(row_of<T>(args.dq, token, work.head), r, args.scale, args.accumulate, args.size);
   }
 }
 
@@ -337,7 +320,7 @@ __device__ __forceinline__ void for_parts_of_queries(const AttentionArgs& args,
     for (std::int32_t i = 0; i < kParts; ++i) {
       const Part part = part_of(own, tile, i);
       if (part.count <= 0) break;
-      if (position_of(args, own, part, part.count - 1) >= first_position) body(part);
+      if (position_of(args.plan, own, part, part.count - 1) >= first_position) body(part);
     }
   }
 }
@@ -359,7 +342,7 @@ __global__ void __launch_bounds__(kThreads<kSize>, 1) plain_dkv_kernel(Attention
   Sums<kSize> dk;
   Sums<kSize> dv;
   auto& weights = shared.weights[warp_id()];
-  const std::int32_t first_position = position_of(args, own, keys, 0);
+  const std::int32_t first_position = position_of(args.plan, own, keys, 0);
   for (std::int64_t head = work.head * group; head < (work.head + 1) * group; ++head) {
     for_parts_of_queries(args, own, first_position, [&](const Part& queries) {
       place_rows(shared.met_places, args, own, queries, kNoQuery);
@@ -393,8 +376,8 @@ __global__ void __launch_bounds__(kThreads<kSize>, 1) plain_dkv_kernel(Attention
     if (first + r >= keys.count) continue;
     const std::int64_t token = own.begin + shared.my_places.position[first + r];
     // The queries were scaled by scale * log2(e).
-    dk.store(args.dk.row<T>(token, work.head), r, kLn2, args.accumulate, args.size);
-    dv.store(args.dv.row<T>(token, work.head), r, 1, args.accumulate, args.size);
+    dk.store(row_of<T>(args.dk, token, work.head), r, kLn2, args.accumulate, args.size);
+    dv.store(row_of<T>(args.dv, token, work.head), r, 1, args.accumulate, args.size);
   }
 }
 

@@ -2,7 +2,7 @@
 
 // How the attention kernels walk over a plan; also for the host, which counts with it.
 #include "cuda/device/gpu.h"
-#include "cuda/kernels/attention_plan.h"
+#include "cuda/kernels/attention_args.h"
 
 namespace flywheel::cuda {
 
@@ -10,6 +10,11 @@ namespace flywheel::cuda {
 // queries before every key.
 constexpr std::int32_t kNoKey = 0x7fffffff;
 constexpr std::int32_t kNoQuery = -1;
+
+template <class T>
+__device__ __forceinline__ T* row_of(const HeadRows& rows, std::int64_t token, std::int64_t head) {
+  return static_cast<T*>(rows.data) + token * rows.token_stride + head * rows.head_stride;
+}
 
 // A tile that another one meets: its number, and what to add to its ranks to compare them with the
 // other's.
@@ -34,6 +39,36 @@ __host__ __device__ __forceinline__ std::int32_t rows_of(const AttentionTile& ow
                                                          std::int32_t tile) {
   const std::int32_t rest = own.length - tile * kAttentionTile;
   return rest < kAttentionTile ? rest : kAttentionTile;
+}
+
+// `rows` rows of a tile from `first` on, of which `count` are there.
+struct Part {
+  MetTile tile;
+  std::int32_t first;
+  std::int32_t count;
+};
+
+__host__ __device__ __forceinline__ Part part_of(const AttentionTile& own, MetTile tile,
+                                                 std::int32_t first, std::int32_t rows) {
+  const std::int32_t rest = rows_of(own, tile.tile) - first;
+  return {tile, first, rest < rows ? rest : rows};
+}
+
+__host__ __device__ __forceinline__ std::int32_t slot_of(const Part& part, std::int32_t row) {
+  return part.tile.tile * kAttentionTile + part.first + row;
+}
+__host__ __device__ __forceinline__ std::int32_t position_of(const DevicePlan& plan,
+                                                             const AttentionTile& own,
+                                                             const Part& part, std::int32_t row) {
+  const std::int32_t slot = slot_of(part, row);
+  return own.ranked ? plan.slot_position[own.begin + slot] : slot;
+}
+// Comparable with the own tile's ranks.
+__host__ __device__ __forceinline__ std::int32_t rank_of(const DevicePlan& plan,
+                                                         const AttentionTile& own, const Part& part,
+                                                         std::int32_t row) {
+  const std::int32_t slot = slot_of(part, row);
+  return (own.ranked ? plan.slot_rank[own.begin + slot] : slot) + part.tile.shift;
 }
 
 // `distance` is rank(query) - rank(key), ranks shifted as the tiles are.
