@@ -107,6 +107,8 @@ std::span<const Parameter> Transformer::parameters() const {
 }
 
 void Transformer::initialize(std::uint64_t seed) {
+  require(impl_->limits.weights == DType::F32, ErrorKind::Internal,
+          "initial weights are float32, not {}", name_of(impl_->limits.weights));
   const ParameterSlabs slabs = impl_->slabs();
   for (const ParameterSpec& spec : impl_->layout.specs) {
     initialize_parameter(impl_->backend, spec, slabs.value(spec.slot), seed);
