@@ -1,4 +1,5 @@
-// analyze: what attention patterns reach, and what graphs they are.
+// analyze: what attention patterns reach, what graphs they are, and what trained models do with
+// them.
 
 #include "tools/analyze.h"
 
@@ -19,10 +20,14 @@ constexpr const char* kHelp = R"(What attention patterns reach, and what graphs 
 Usage:
   analyze coverage [OPTION...]   how much of the text a query reaches, layer by layer
   analyze graph [OPTION...]      small-world statistics of attention stacks and of edge lists
+  analyze gates [OPTION...]      how far an SA+SWA model opens its gates, by layer and head
+  analyze positions [OPTION...]  perplexity of a text by the length of the context
 
 `analyze SUBCOMMAND --help` lists the options. Examples:
   analyze coverage --tokens 16384 --window 256 --layers 24 --figure coverage.svg
   analyze coverage --config configs/gpt_360m_sa_swa.json --json coverage.json
+  analyze gates --model runs/mine --text held_out.txt --figure gates.svg
+  analyze positions --model runs/full --model runs/sa_swa --text held_out.txt
   analyze graph --edges larva_edges.csv --match --patterns swa,sa,sa_swa --layers 4
 )";
 
@@ -30,8 +35,9 @@ struct Subcommand {
   const char* name;
   int (*run)(int argc, char** argv);
 };
-constexpr std::array kSubcommands{Subcommand{"coverage", analyze_coverage},
-                                  Subcommand{"graph", analyze_graph}};
+constexpr std::array kSubcommands{
+    Subcommand{"coverage", analyze_coverage}, Subcommand{"graph", analyze_graph},
+    Subcommand{"gates", analyze_gates}, Subcommand{"positions", analyze_positions}};
 
 int run(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";
