@@ -28,6 +28,11 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
   require(config.experts.count == 0 || !limits.training, ErrorKind::Config,
           "model.experts.count: {}: a mixture of experts cannot be trained yet; expected 0",
           config.experts.count);
+  for (const LayerAttention& layer : resolve_layers(config)) {
+    require(layer.path.kind != AttentionKind::Moba || !limits.training, ErrorKind::Config,
+            "model.attention.pattern: moba is for inference and cannot be trained; expected full, "
+            "swa, sa or sa_swa");
+  }
   return with_defaults(config);
 }
 
