@@ -26,6 +26,11 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
           config.experts.count);
   require(limits.weights == DType::F32 || !limits.training, ErrorKind::Config,
           "weights are trained in f32, not in {}", name_of(limits.weights));
+  for (const LayerAttention& layer : resolve_layers(config)) {
+    require(layer.path.kind != AttentionKind::Moba || !limits.training, ErrorKind::Config,
+            "model.attention.pattern: moba is for inference and cannot be trained; expected full, "
+            "swa, sa or sa_swa");
+  }
   return with_defaults(config);
 }
 

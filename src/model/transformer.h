@@ -51,7 +51,7 @@ struct TransformerLimits {
 // What a decoded token sees (docs/generation.md).
 enum class DecodeAttention : std::uint8_t {
   Full,    // all cached keys, whatever the layer's pattern
-  Window,  // of a path with a window w (swa, sa) the last w keys
+  Window,  // of a path with a window w (swa, sa) the last w keys; all of others
 };
 constexpr auto enum_names(DecodeAttention) {
   return std::array{EnumName{"full", DecodeAttention::Full},
