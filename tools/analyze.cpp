@@ -19,11 +19,13 @@ constexpr const char* kHelp = R"(What attention patterns reach, and what graphs 
 Usage:
   analyze coverage [OPTION...]   how much of the text a query reaches, layer by layer
   analyze graph [OPTION...]      small-world statistics of attention stacks and of edge lists
+  analyze mixing [OPTION...]     how fast layers average tokens; sa as an estimator of full attention
 
 `analyze SUBCOMMAND --help` lists the options. Examples:
   analyze coverage --tokens 16384 --window 256 --layers 24 --figure coverage.svg
   analyze coverage --config configs/gpt_360m_sa_swa.json --json coverage.json
   analyze graph --edges larva_edges.csv --match --patterns swa,sa,sa_swa --layers 4
+  analyze mixing --tokens 1024 --window 32 --layers 8 --no-mask
 )";
 
 struct Subcommand {
@@ -31,7 +33,8 @@ struct Subcommand {
   int (*run)(int argc, char** argv);
 };
 constexpr std::array kSubcommands{Subcommand{"coverage", analyze_coverage},
-                                  Subcommand{"graph", analyze_graph}};
+                                  Subcommand{"graph", analyze_graph},
+                                  Subcommand{"mixing", analyze_mixing}};
 
 int run(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";

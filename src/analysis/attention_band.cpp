@@ -8,17 +8,19 @@ namespace flywheel {
 
 AttentionBand::AttentionBand(const AttentionPattern& pattern, std::int64_t n,
                              const PermutationKey& key, Mask mask)
-    : n_(n), causal_(mask == Mask::Causal), sees_all_(pattern.sees_all(n)) {
+    : n_(n),
+      causal_(mask == Mask::Causal),
+      ranks_are_positions_(pattern.kind != AttentionKind::Sa || pattern.sees_all(n)) {
   require(n >= 1 && n <= std::int64_t{1} << 30, ErrorKind::Config, "{} tokens: expected 1 to 2^30",
           n);
   rank_.resize(static_cast<std::size_t>(n));
-  if (pattern.kind == AttentionKind::Sa && !sees_all_) {
+  if (!ranks_are_positions_) {
     offset_ = std::min(pattern.offset(), n - 1);
     slots_ = offset_ + 1 + std::min(pattern.slots() - 1 - pattern.offset(), n - 1);
     circular_ = pattern.circular;
     Permuter(n).draw(rank_, key, 0);
   } else {
-    const std::int64_t reach = sees_all_ ? n : pattern.window;
+    const std::int64_t reach = pattern.sees_all(n) ? n : pattern.window;
     slots_ = causal_ ? reach : 2 * reach - 1;
     offset_ = causal_ ? 0 : reach - 1;
     circular_ = false;
