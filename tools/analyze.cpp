@@ -20,6 +20,7 @@ constexpr const char* kHelp = R"(What attention patterns reach, and what graphs 
 Usage:
   analyze coverage [OPTION...]   how much of the text a query reaches, layer by layer
   analyze graph [OPTION...]      small-world statistics of attention stacks and of edge lists
+  analyze mixing [OPTION...]     how fast layers average tokens; sa as an estimator of full attention
   analyze gates [OPTION...]      how far an SA+SWA model opens its gates, by layer and head
   analyze positions [OPTION...]  perplexity of a text by the length of the context
 
@@ -29,6 +30,7 @@ Usage:
   analyze gates --model runs/mine --text held_out.txt --figure gates.svg
   analyze positions --model runs/full --model runs/sa_swa --text held_out.txt
   analyze graph --edges larva_edges.csv --match --patterns swa,sa,sa_swa --layers 4
+  analyze mixing --tokens 1024 --window 32 --layers 8 --no-mask
 )";
 
 struct Subcommand {
@@ -37,7 +39,8 @@ struct Subcommand {
 };
 constexpr std::array kSubcommands{
     Subcommand{"coverage", analyze_coverage}, Subcommand{"graph", analyze_graph},
-    Subcommand{"gates", analyze_gates}, Subcommand{"positions", analyze_positions}};
+    Subcommand{"mixing", analyze_mixing}, Subcommand{"gates", analyze_gates},
+    Subcommand{"positions", analyze_positions}};
 
 int run(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "";

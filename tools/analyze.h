@@ -6,6 +6,7 @@ namespace flywheel {
 int analyze_coverage(int argc, char** argv);
 int analyze_gates(int argc, char** argv);
 int analyze_graph(int argc, char** argv);
+int analyze_mixing(int argc, char** argv);
 int analyze_positions(int argc, char** argv);
 
 }  // namespace flywheel

@@ -8,19 +8,21 @@ namespace flywheel {
 
 AttentionBand::AttentionBand(const AttentionPattern& pattern, std::int64_t n,
                              const PermutationKey& key, Mask mask)
-    : n_(n), causal_(mask == Mask::Causal), sees_all_(pattern.sees_all(n)) {
+    : n_(n),
+      causal_(mask == Mask::Causal),
+      ranks_are_positions_(pattern.kind != AttentionKind::Sa || pattern.sees_all(n)) {
   require(n >= 1 && n <= std::int64_t{1} << 30, ErrorKind::Config, "{} tokens: expected 1 to 2^30",
           n);
-  require(pattern.kind != AttentionKind::Moba || sees_all_, ErrorKind::Config,
+  require(pattern.kind != AttentionKind::Moba || pattern.sees_all(n), ErrorKind::Config,
           "moba: which keys a query sees depends on the text; expected full, swa, sa or sa_swa");
   rank_.resize(static_cast<std::size_t>(n));
-  if (pattern.kind == AttentionKind::Sa && !sees_all_) {
+  if (!ranks_are_positions_) {
     offset_ = std::min(pattern.offset(), n - 1);
     slots_ = offset_ + 1 + std::min(pattern.slots() - 1 - pattern.offset(), n - 1);
     circular_ = pattern.circular;
     Permuter(n).draw(rank_, key, 0);
   } else {
-    const std::int64_t reach = sees_all_ ? n : pattern.window;
+    const std::int64_t reach = pattern.sees_all(n) ? n : pattern.window;
     slots_ = causal_ ? reach : 2 * reach - 1;
     offset_ = causal_ ? 0 : reach - 1;
     circular_ = false;

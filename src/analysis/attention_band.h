@@ -31,7 +31,7 @@ class AttentionBand {
 
   std::int64_t size() const { return n_; }
   bool causal() const { return causal_; }
-  bool sees_all() const { return sees_all_; }
+  bool ranks_are_positions() const { return ranks_are_positions_; }
   std::span<const std::int32_t> rank() const { return rank_; }          // of each position
   std::span<const std::int32_t> position() const { return position_; }  // of each rank
 
@@ -73,7 +73,7 @@ class AttentionBand {
   std::int64_t offset_;
   bool circular_;
   bool causal_;
-  bool sees_all_;
+  bool ranks_are_positions_;
   std::vector<std::int32_t> rank_;
   std::vector<std::int32_t> position_;
 };
