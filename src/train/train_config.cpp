@@ -156,12 +156,24 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
+// What models can be, but not be trained as.
+void validate_trainable(const ModelConfig& model, ConfigFaults& faults) {
+  faults.require(model.experts.count == 0, "model.experts.count",
+                 "a mixture of experts cannot be trained yet; expected 0");
+  for (std::size_t i = 0; i < model.attention.pattern.size(); ++i) {
+    faults.require(model.attention.pattern[i].pattern != "moba",
+                   fmt::format("model.attention.pattern.{}", i),
+                   "moba is for inference and cannot be trained; expected full, swa, sa or sa_swa");
+  }
+}
+
 }  // namespace
 
 void validate(const RunConfig& config, ConfigFaults& faults) {
   validate(config.model, [&](std::string_view path, std::string_view fault) {
     faults.add(json_fields::join("model", path), fault);
   });
+  validate_trainable(config.model, faults);
   validate_data(config, faults);
   validate_optimization(config, faults);
   validate_batch(config, faults);
