@@ -74,6 +74,7 @@ Json draws_json(const std::vector<MetricResult>& metrics) {
 Json flywheel_section(const EvaluationResults& results, const EvaluationRecord& record) {
   Json json{{"attention", record.attention_text},
             {"attention_override", write_fields(record.attention)},
+            {"weights", name_of(record.weights)},
             {"seed", record.seed},
             {"draws", record.options.draws},
             {"prefix_token", record.prefix_token},

@@ -15,6 +15,7 @@ struct EvaluationRecord {
   AttentionOverride attention;
   std::string model_name;  // as the user named it
   std::int64_t model_parameters = 0;
+  DType weights = DType::F32;  // how they were kept
   std::int64_t max_length = 0;
   std::int64_t batch_tokens = 0;
   std::uint64_t seed = 0;

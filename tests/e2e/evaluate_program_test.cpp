@@ -72,6 +72,7 @@ TEST_CASE("results and samples are written where and as the harness writes them"
     CHECK(nlohmann::json::parse(first).at("doc_id") == 0);
   }
   CHECK(json.at("flywheel").at("attention") == "full");
+  CHECK(json.at("flywheel").at("weights") == "f32");
 }
 
 TEST_CASE("another attention, several draws and the user's own text") {
