@@ -1,8 +1,7 @@
 #include "infer/continue_texts.h"
 
-#include <algorithm>
-
 #include "data/utf8.h"
+#include "infer/text_stream.h"
 
 namespace flywheel {
 
@@ -41,19 +40,18 @@ std::vector<std::string> write_until(Transformer& model, const TransformerLimits
                                      const GenerateOptions& options, const OnFinish& on_finish) {
   std::vector<GenerateRequest> requests;
   for (const std::vector<std::int32_t>& prompt : prompts) requests.push_back({.prompt = prompt});
-  std::vector<std::vector<std::int32_t>> tokens(prompts.size());
-  const auto goes_on = [&](std::size_t request, std::int32_t token) {
-    tokens[request].push_back(token);
-    const std::string text = tokenizer.decode(tokens[request]);
-    return std::none_of(until.begin(), until.end(), [&](const std::string& end) {
-      return text.find(end) != std::string::npos;
-    });
+  std::vector<TextStream> streams(prompts.size(), TextStream({until.begin(), until.end()}));
+  std::vector<std::int32_t> previous(prompts.size(), -1);
+  std::vector<std::string> results(prompts.size());
+  const auto goes_on = [&](std::size_t i, std::int32_t token) {
+    const std::span one(&token, 1);
+    results[i] += streams[i].add(previous[i] < 0 ? tokenizer.decode(one)
+                                                 : decode_after(tokenizer, previous[i], one));
+    previous[i] = token;
+    return !streams[i].stopped();
   };
   generate(model, limits, requests, options, goes_on, on_finish);
-  std::vector<std::string> results;
-  for (const std::vector<std::int32_t>& continuation : tokens) {
-    results.push_back(replace_invalid_utf8(tokenizer.decode(continuation)));
-  }
+  for (std::size_t i = 0; i < results.size(); ++i) results[i] += streams[i].finish();
   return results;
 }
 

@@ -23,8 +23,8 @@ std::vector<std::string> continue_texts(Transformer& model, const TransformerLim
                                         GenerateOptions options);
 
 // What follows each prompt, greedily, as whole UTF-8 text: up to the end of a text (`stop_tokens`)
-// or one of the strings `until`, which may still be in it. A continuation's tokens are decoded
-// without the prompt, as lm-evaluation-harness does.
+// or the first of the strings `until`. The first token is decoded without the prompt before it, as
+// lm-evaluation-harness does.
 std::vector<std::string> write_until(Transformer& model, const TransformerLimits& limits,
                                      const Tokenizer& tokenizer,
                                      std::span<const std::vector<std::int32_t>> prompts,

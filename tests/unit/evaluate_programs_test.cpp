@@ -9,6 +9,7 @@
 #include "eval/program_task.h"
 #include "eval/result_files.h"
 #include "support/catch.h"
+#include "support/character_tokenizer.h"
 #include "support/errors.h"
 #include "support/test_data.h"
 
@@ -23,19 +24,6 @@ bool has_python() {
   std::cout << "skipped: python3 is not here to run programs\n";
   return false;
 }
-
-// A token a character.
-class CharacterTokenizer : public Tokenizer {
- public:
-  void encode(std::string_view text, std::vector<std::int32_t>& ids) const override {
-    for (const char c : text) ids.push_back(c);
-  }
-  std::string decode(std::span<const std::int32_t>) const override { return {}; }
-  std::int64_t vocab_size() const override { return 128; }
-  std::int32_t end_of_document() const override { return '<'; }
-  std::uint64_t fingerprint() const override { return 1; }
-  void save(const std::filesystem::path&) const override {}
-};
 
 TaskResult humaneval(const std::filesystem::path& data, std::optional<double> limit = {}) {
   return prepare_task(TaskRegistry().select("humaneval").at(0),

@@ -8,6 +8,7 @@
 #include "eval/evaluation.h"
 #include "eval/scorer.h"
 #include "support/catch.h"
+#include "support/character_tokenizer.h"
 #include "support/errors.h"
 #include "support/model_cases.h"
 #include "support/test_data.h"
@@ -16,19 +17,6 @@ using namespace flywheel;
 using namespace flywheel::test;
 
 namespace {
-
-// A token a character; '<' begins a text.
-class CharacterTokenizer : public Tokenizer {
- public:
-  void encode(std::string_view text, std::vector<std::int32_t>& ids) const override {
-    for (const char c : text) ids.push_back(c);
-  }
-  std::string decode(std::span<const std::int32_t>) const override { return {}; }
-  std::int64_t vocab_size() const override { return 128; }
-  std::int32_t end_of_document() const override { return '<'; }
-  std::uint64_t fingerprint() const override { return 1; }
-  void save(const std::filesystem::path&) const override {}
-};
 
 std::string text_of(const std::vector<std::int32_t>& tokens) {
   return {tokens.begin(), tokens.end()};

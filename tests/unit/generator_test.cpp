@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "cpu/cpu_backend.h"
+#include "infer/continue_texts.h"
 #include "support/catch.h"
+#include "support/character_tokenizer.h"
 #include "support/errors.h"
 #include "support/model_cases.h"
 #include "support/text.h"
@@ -151,6 +153,27 @@ TEST_CASE(
                            generation_limits(config, std::vector<std::int64_t>{3, 33}, 1, 1);
                          }),
                          "prompt 2 has 33 tokens, more than the context of 32");
+}
+
+TEST_CASE("texts are written up to a stop string") {
+  Fixture f;
+  const test::CharacterTokenizer tokenizer;
+  const std::vector<Ids> prompts{{1, 2, 3}, {60}, {20, 21}};
+  const GenerateOptions options{.sampling = {.temperature = 0}, .tokens = 12};
+  const auto write = [&](const std::vector<std::string>& until) {
+    return write_until(*f.model, f.limits, tokenizer, prompts, until, options);
+  };
+  const std::vector<std::string> whole = write({});
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    REQUIRE(whole[i] == tokenizer.decode(f.run({{prompts[i]}}, options)[0].tokens));
+    REQUIRE(whole[i].size() == 12);
+  }
+  const std::string stop = whole[1].substr(4, 2);
+  const std::vector<std::string> cut = write({"no such text", stop});
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    REQUIRE(cut[i] == whole[i].substr(0, whole[i].find(stop)));
+  }
+  REQUIRE(cut[1].size() <= 4);
 }
 
 TEST_CASE("the key-value cache is a line of the memory table") {
