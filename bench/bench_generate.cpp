@@ -37,7 +37,7 @@ double bytes_of_step(const ModelConfig& model, DType type, std::int64_t context,
   const auto weights = static_cast<double>(Transformer::cost(config, 1).matmul_parameters);
   const auto cached =
       static_cast<double>(2 * config.layers * config.kv_heads * config.head_dim * context * batch);
-  const double bytes_a_weight = static_cast<double>(row_bytes(type, 32)) / 32;
+  const double bytes_a_weight = static_cast<double>(bytes_of(type, 32)) / 32;
   return bytes_a_weight * weights + 4 * cached;
 }
 
@@ -46,10 +46,7 @@ void fill_weights(Transformer& model, DType type) {
   if (type == DType::F32) return model.initialize(1);
   for (const Parameter& parameter : model.parameters()) {
     const TensorView& value = parameter.value;
-    const std::int64_t bytes = value.shape.rank() == 2
-                                   ? value.shape[0] * row_bytes(value.dtype, value.shape[1])
-                                   : value.bytes();
-    std::memset(value.data, 0, static_cast<std::size_t>(bytes));
+    std::memset(value.data, 0, static_cast<std::size_t>(value.bytes()));
   }
 }
 

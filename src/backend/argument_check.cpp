@@ -107,7 +107,7 @@ void ArgumentCheck::weights(const char* name, const TensorView& view, Shape shap
       view.dtype == DType::BF16 || view.dtype == DType::F16 || view.dtype == DType::Q8_0;
   if (!kept || view.device != DeviceKind::Cpu) return strided_in(name, view, shape);
   tensor(name, view, shape, view.dtype);
-  that(shape.rank() == 2 && shape[1] % 32 == 0,
+  that(shape.rank() == 2 && shape[1] % kWeightBlock == 0,
        "the rows of 16-bit and 8-bit weights are multiples of 32 elements");
   no_overlap(name, view);
 }

@@ -44,7 +44,7 @@ TensorView TensorView::reshaped(Shape extents) const {
 TensorView TensorView::of_weights(void* memory, DType type, Shape extents, DeviceKind where) {
   TensorView view(memory, type, extents, where);
   if (extents.rank() == 2) {
-    view.strides[0] = row_bytes(type, extents[1]) / size_of(type);
+    view.strides[0] = bytes_of(type, extents[1]) / size_of(type);
   }
   return view;
 }

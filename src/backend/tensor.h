@@ -39,7 +39,7 @@ struct TensorView {
   explicit operator bool() const { return data != nullptr; }
   std::int64_t stride(int axis) const { return strides[static_cast<unsigned>(axis)]; }
   std::int64_t elements() const { return shape.elements(); }
-  std::int64_t bytes() const { return elements() * size_of(dtype); }
+  std::int64_t bytes() const { return bytes_of(dtype, elements()); }
   bool is_contiguous() const;
 
   float* f32() const { return reinterpret_cast<float*>(data); }

@@ -26,9 +26,13 @@ constexpr std::int64_t size_of(DType dtype) {
   return 0;
 }
 
-// Bytes of a row of a matrix.
-constexpr std::int64_t row_bytes(DType dtype, std::int64_t elements) {
-  return dtype == DType::Q8_0 ? elements / 32 * 34 : elements * size_of(dtype);
+// Rows of weights in F16, BF16 and Q8_0 are whole blocks of so many elements.
+inline constexpr std::int64_t kWeightBlock = 32;
+
+// Of so many elements; of Q8_0 whole blocks.
+constexpr std::int64_t bytes_of(DType dtype, std::int64_t elements) {
+  return dtype == DType::Q8_0 ? elements / kWeightBlock * (kWeightBlock + 2)
+                              : elements * size_of(dtype);
 }
 
 constexpr std::string_view name_of(DType dtype) {

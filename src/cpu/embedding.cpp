@@ -13,9 +13,9 @@ HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 
 template <class Weights>
-void table_rows(const EmbeddingForward& args, std::int64_t begin, std::int64_t end) {
+void table_rows(const Weights& table, const EmbeddingForward& args, std::int64_t begin,
+                std::int64_t end) {
   const std::int64_t width = args.out.shape[1];
-  const Weights table(args.table);
   for (std::int64_t row = begin; row < end; ++row) {
     float* out = args.out.f32() + row * width;
     const std::int64_t word = args.ids.i32()[row];
@@ -31,16 +31,7 @@ void table_rows(const EmbeddingForward& args, std::int64_t begin, std::int64_t e
 }
 
 void embedding_rows(const EmbeddingForward& args, std::int64_t begin, std::int64_t end) {
-  switch (args.table.dtype) {
-    case DType::BF16:
-      return table_rows<Bf16Weights>(args, begin, end);
-    case DType::F16:
-      return table_rows<HalfWeights>(args, begin, end);
-    case DType::Q8_0:
-      return table_rows<Q8Weights>(args, begin, end);
-    default:
-      return table_rows<FloatWeights>(args, begin, end);
-  }
+  with_weights(args.table, [&](const auto& table) { table_rows(table, args, begin, end); });
 }
 
 // table[ids[t]] += dout[t] in columns [begin, end), for all tokens in order.

@@ -124,17 +124,25 @@ struct Partition {
   }
 };
 
-// The part of B that becomes one packed panel, where B is not float32.
-struct WeightPanel {
+// The part of B that becomes one packed panel.
+struct PanelOfB {
   const Matmul& args;
-  std::int64_t first, columns;  // of B as the product sees it
+  std::int64_t first, columns;
   std::int64_t k, depth;
 };
 
+void pack_b(const FloatWeights& /*weights*/, const PanelOfB& panel, float* /*scratch*/,
+            float* out) {
+  const TensorView& b = panel.args.b;
+  const bool transposed = panel.args.transpose_b;
+  const Operand operand{b.f32(), transposed ? b.stride(0) : 1, transposed ? 1 : b.stride(0)};
+  pack_panel<kTileColumns>(operand.at(panel.first, panel.k), operand.stride, operand.k_stride,
+                           panel.columns, panel.depth, out);
+}
+
 // Through float32 in `scratch`, kTileColumns * depth elements.
 template <class Weights>
-void pack_weights(const WeightPanel& panel, float* scratch, float* out) {
-  const Weights weights(panel.args.b);
+void pack_b(const Weights& weights, const PanelOfB& panel, float* scratch, float* out) {
   const bool transposed = panel.args.transpose_b;
   const std::int64_t rows = transposed ? panel.columns : panel.depth;
   const std::int64_t width = transposed ? panel.depth : panel.columns;
@@ -147,25 +155,6 @@ void pack_weights(const WeightPanel& panel, float* scratch, float* out) {
     });
   }
   pack_panel<kTileColumns>(scratch, transposed ? stride : 1, transposed ? 1 : stride, panel.columns,
-                           panel.depth, out);
-}
-
-// `scratch` may be where A is packed later.
-void pack_b(const WeightPanel& panel, float* scratch, float* out) {
-  const Matmul& args = panel.args;
-  switch (args.b.dtype) {
-    case DType::BF16:
-      return pack_weights<Bf16Weights>(panel, scratch, out);
-    case DType::F16:
-      return pack_weights<HalfWeights>(panel, scratch, out);
-    case DType::Q8_0:
-      return pack_weights<Q8Weights>(panel, scratch, out);
-    default:
-      break;
-  }
-  const Operand b{args.b.f32(), args.transpose_b ? args.b.stride(0) : 1,
-                  args.transpose_b ? 1 : args.b.stride(0)};
-  pack_panel<kTileColumns>(b.at(panel.first, panel.k), b.stride, b.k_stride, panel.columns,
                            panel.depth, out);
 }
 
@@ -186,9 +175,13 @@ void gemm(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
         const std::int64_t end = std::min(panels, (group + 1) * kPackedPanels);
         for (std::int64_t panel = group * kPackedPanels; panel < end; ++panel) {
           const std::int64_t first = panel * kTileColumns;
-          pack_b({args, column + first, std::min<std::int64_t>(kTileColumns, block.columns - first),
-                  k, block.depth},
-                 workspace.of_thread(thread), block.panel(workspace, panel));
+          const PanelOfB part{args, column + first,
+                              std::min<std::int64_t>(kTileColumns, block.columns - first), k,
+                              block.depth};
+          // A is packed where the scratch is, but later.
+          with_weights(args.b, [&](const auto& weights) {
+            pack_b(weights, part, workspace.of_thread(thread), block.panel(workspace, panel));
+          });
         }
       });
       const auto multiply = k > 0 || args.accumulate ? multiply_block<Addend::kOutput>

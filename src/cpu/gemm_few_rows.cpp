@@ -137,12 +137,12 @@ Range<Weights> range_of(std::int64_t rows, bool transposed, std::integer_sequenc
 }
 
 template <class Weights>
-void multiply_few_rows(const Matmul& args, ThreadPool& pool) {
+void multiply_few_rows(const Weights& b, const Matmul& args, ThreadPool& pool) {
   const std::int64_t rows = args.out.shape[0];
   const std::int64_t columns = args.out.shape[1];
   const std::int64_t depth = args.a.shape[1];
-  const FewRows<Weights> m{args.a.f32(),       args.a.stride(0), Weights(args.b), args.out.f32(),
-                           args.out.stride(0), args.bias.f32(),  depth,           args.accumulate};
+  const FewRows<Weights> m{args.a.f32(),       args.a.stride(0), b,     args.out.f32(),
+                           args.out.stride(0), args.bias.f32(),  depth, args.accumulate};
   constexpr std::int64_t kTaskFloats = 32 * 1024;  // of B
   std::int64_t width = kTaskFloats / std::max<std::int64_t>(1, depth);
   if (!args.transpose_b) width = columns / (2 * pool.size());  // long pieces of rows
@@ -158,16 +158,7 @@ void multiply_few_rows(const Matmul& args, ThreadPool& pool) {
 }
 
 void gemm_few_rows(const Matmul& args, ThreadPool& pool) {
-  switch (args.b.dtype) {
-    case DType::BF16:
-      return multiply_few_rows<Bf16Weights>(args, pool);
-    case DType::F16:
-      return multiply_few_rows<HalfWeights>(args, pool);
-    case DType::Q8_0:
-      return multiply_few_rows<Q8Weights>(args, pool);
-    default:
-      return multiply_few_rows<FloatWeights>(args, pool);
-  }
+  with_weights(args.b, [&](const auto& b) { multiply_few_rows(b, args, pool); });
 }
 
 }  // namespace flywheel::cpu::HWY_NAMESPACE

@@ -74,7 +74,7 @@ class Q8Weights {
   }
 
  private:
-  static constexpr std::int64_t kBlock = 32;
+  static constexpr std::int64_t kBlock = kWeightBlock;
   static constexpr std::int64_t kScaleBytes = 2;
 
   HWY_INLINE const std::byte* block_of(std::int64_t row, std::int64_t i) const {
@@ -91,6 +91,21 @@ class Q8Weights {
   const std::byte* data_;
   std::int64_t stride_;
 };
+
+// f(weights), of the class that reads the view's type.
+template <class F>
+HWY_INLINE void with_weights(const TensorView& view, const F& f) {
+  switch (view.dtype) {
+    case DType::BF16:
+      return f(Bf16Weights(view));
+    case DType::F16:
+      return f(HalfWeights(view));
+    case DType::Q8_0:
+      return f(Q8Weights(view));
+    default:
+      return f(FloatWeights(view));
+  }
+}
 
 }  // namespace flywheel::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

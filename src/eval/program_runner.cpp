@@ -9,42 +9,20 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <thread>
 
 #include "core/error.h"
 #include "core/file_io.h"
+#include "core/temporary_folder.h"
 
 namespace flywheel {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int kRanToItsEnd = 42;  // a program that exits by itself ends with another code
 constexpr int kNoPython = 127;
 constexpr const char* kProgramFile = "program.py";
 constexpr std::chrono::milliseconds kInterpreterStart{1000};
 constexpr std::chrono::milliseconds kPoll{2};
-
-class WorkFolder {
- public:
-  WorkFolder() {
-    std::string name = (fs::temp_directory_path() / "flywheel_program_XXXXXX").string();
-    require(mkdtemp(name.data()) != nullptr, ErrorKind::Io, "{}: cannot be made: {}", name,
-            std::strerror(errno));
-    path_ = name;
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 void limit_to(__rlimit_resource_t resource, rlim_t most) {
   const rlimit limit{most, most};
@@ -81,7 +59,7 @@ int wait_and_clear(pid_t child, std::chrono::steady_clock::time_point deadline) 
 }  // namespace
 
 bool runs_to_its_end(const std::string& program, std::chrono::milliseconds limit) {
-  const WorkFolder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder.path() / kProgramFile,
                         fmt::format("{}\n__import__('os')._exit({})\n", program, kRanToItsEnd));
   const auto allowed = limit + kInterpreterStart;

@@ -69,11 +69,10 @@ void load_parameter(const WeightsSource& weights, const Parameter& parameter, Ba
   const TensorView& value = parameter.value;
   RowReader reader(weights, tensor, stored(value.dtype));
   const std::int64_t chunk = std::max<std::int64_t>(1, kChunk / reader.width());
-  const std::int64_t units = reader.row_bytes() / size_of(value.dtype);
   for (std::int64_t begin = 0; begin < tensor.rows(); begin += chunk) {
     const std::int64_t rows = std::min(chunk, tensor.rows() - begin);
-    const TensorView part(value.data + begin * reader.row_bytes(), value.dtype, {rows * units},
-                          value.device);
+    const TensorView part(value.data + begin * reader.row_bytes(), value.dtype,
+                          {rows * reader.width()}, value.device);
     backend.upload(part, reader.read(begin, rows));
   }
 }
@@ -81,9 +80,11 @@ void load_parameter(const WeightsSource& weights, const Parameter& parameter, Ba
 // How the matrices of a file are kept without a loss, if all are of one kind.
 DType kept_type(const WeightsSource& weights, const ModelConfig& config) {
   std::set<StoredType> types;
-  for (const ParameterSpec& spec : lay_out_parameters(with_defaults(config), DType::BF16).specs) {
+  for (const ParameterSpec& spec : lay_out_parameters(with_defaults(config)).specs) {
+    if (!spec.is_matrix) continue;
     const StoredTensor* tensor = weights.find(spec.name);
-    if (tensor != nullptr && spec.slot.dtype == DType::BF16) types.insert(tensor->type);
+    if (tensor != nullptr) types.insert(tensor->type);
+    if (spec.slot.shape[1] % kWeightBlock != 0) return DType::F32;
   }
   if (types.size() != 1) return DType::F32;
   for (const DType dtype : {DType::BF16, DType::F16, DType::Q8_0}) {
@@ -117,13 +118,7 @@ void require_memory(const ModelConfig& config, const TransformerLimits& limits) 
 
 DType weights_type(const WeightsSource& weights, const ModelConfig& config,
                    const std::string& wanted) {
-  if (wanted == "file") {
-    try {
-      return kept_type(weights, config);
-    } catch (const Error&) {
-      return DType::F32;  // sizes that go with no other type
-    }
-  }
+  if (wanted == "file") return kept_type(weights, config);
   for (const DType dtype : {DType::F32, DType::BF16, DType::F16, DType::Q8_0}) {
     if (wanted == name_of(dtype)) return dtype;
   }

@@ -54,23 +54,20 @@ class LayoutBuilder {
            DType dtype = DType::F32) {
     const Slot slot{layout_.bytes, shape, dtype};
     layout_.specs.push_back({name, slot, shape.rank() == 2, value, std});
-    layout_.bytes += bytes_of(slot);
+    layout_.bytes += bytes_of(dtype, shape.elements());
     return slot;
-  }
-
-  static std::int64_t bytes_of(const Slot& slot) {
-    if (slot.shape.rank() != 2) return slot.shape.elements() * size_of(slot.dtype);
-    return slot.shape[0] * row_bytes(slot.dtype, slot.shape[1]);
   }
 
   void align() { layout_.bytes = round_up(layout_.bytes, kAlignment); }
 
   // In the type of matrices.
   Slot add_matrix(const std::string& name, const Shape& shape, float std) {
-    require(matrices_ == DType::F32 || shape[1] % 32 == 0, ErrorKind::Config,
+    require(matrices_ == DType::F32 || shape[1] % kWeightBlock == 0, ErrorKind::Config,
             "{}: {} cannot be kept as {}: its rows are no multiple of 32; take f32", name,
             shape.to_string(), name_of(matrices_));
-    return add(name, shape, 0, std, matrices_);
+    const Slot slot = add(name, shape, 0, std, matrices_);
+    layout_.specs.back().is_matrix = true;
+    return slot;
   }
 
   // [rows + padding, hidden_size]
@@ -78,7 +75,7 @@ class LayoutBuilder {
     align();
     Slot slot = add_matrix(name + ".weight", {rows, config_.hidden_size}, std_);
     slot.shape = {rows + padding, config_.hidden_size};
-    layout_.bytes += padding * row_bytes(slot.dtype, config_.hidden_size);
+    layout_.bytes += bytes_of(slot.dtype, padding * config_.hidden_size);
     return slot;
   }
 

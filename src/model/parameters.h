@@ -55,7 +55,8 @@ struct ParameterSpec {
   Slot slot;  // of the named part
   bool decay = false;
   float initial_value = 0;
-  float initial_std = 0;  // of a normal distribution around initial_value
+  float initial_std = 0;   // of a normal distribution around initial_value
+  bool is_matrix = false;  // in the type that matrices are kept in
 };
 
 // Every parameter's name, shape and place; a function of the config alone.

@@ -99,15 +99,19 @@ void check_against_reference(const AttentionCase& c, const AttentionTensors<floa
   check_attention(c, in, run_attention(c, in, options));
 }
 
-void check_random_attention_case(std::uint64_t seed, double work) {
-  const AttentionCase c = random_attention_case(seed, work);
-  INFO("repeat with FLYWHEEL_CASE=" << seed << ": " << c.describe());
+AttentionRunOptions run_options_of(std::uint64_t seed) {
   AttentionRunOptions options;
   options.threads = 1 + static_cast<int>(seed % 3);
   options.q = static_cast<Layout>(seed % 3);
   options.kv = static_cast<Layout>(seed / 3 % 3);
   options.out = static_cast<Layout>(seed / 9 % 3);
-  check_against_reference(c, random_attention_inputs(c, seed), options);
+  return options;
+}
+
+void check_random_attention_case(std::uint64_t seed, double work) {
+  const AttentionCase c = random_attention_case(seed, work);
+  INFO("repeat with FLYWHEEL_CASE=" << seed << ": " << c.describe());
+  check_against_reference(c, random_attention_inputs(c, seed), run_options_of(seed));
 }
 
 }  // namespace flywheel::test

@@ -26,7 +26,10 @@ AttentionTensors<float> run_attention(const AttentionCase& c, const AttentionTen
 void check_against_reference(const AttentionCase& c, const AttentionTensors<float>& in,
                              const AttentionRunOptions& options = {});
 
-// A random case of random_attention_case(), with layouts and threads by its seed.
+// Layouts and threads by the seed.
+AttentionRunOptions run_options_of(std::uint64_t seed);
+
+// A random case of random_attention_case(), with these options.
 void check_random_attention_case(std::uint64_t seed, double work);
 
 }  // namespace flywheel::test

@@ -1,59 +1,12 @@
 #include <cstdlib>
 
-#include "hwy/targets.h"
 #include "parity/attention_run.h"
+#include "support/attention_cases.h"
 #include "support/catch.h"
+#include "support/vector_targets.h"
 
 using namespace flywheel;
 using namespace flywheel::test;
-
-namespace {
-
-// Runs body() once for each vector instruction set of the kernels that this machine has.
-template <class Body>
-void for_each_target(const Body& body) {
-  for (const std::int64_t target : {HWY_AVX3, HWY_AVX2}) {
-    hwy::SetSupportedTargetsForTest(0);
-    if ((hwy::SupportedTargets() & target) == 0) continue;
-    hwy::SetSupportedTargetsForTest(target);
-    INFO("target " << hwy::TargetName(target));
-    body();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-}
-
-AttentionCase make_case(const AttentionPattern& pattern, std::vector<std::int32_t> cu_seqlens,
-                        std::int64_t head_size = 16) {
-  AttentionCase c;
-  c.pattern = pattern;
-  c.key = {5, RandomStream::kEvaluationPermutation, 1, 0};
-  c.cu_seqlens = std::move(cu_seqlens);
-  c.heads = 2;
-  c.kv_heads = 1;
-  c.head_size = head_size;
-  return c;
-}
-
-void require_same_bits(const AttentionTensors<float>& a, const AttentionTensors<float>& b) {
-  REQUIRE(a.out == b.out);
-  REQUIRE(a.lse == b.lse);
-  REQUIRE(a.dq == b.dq);
-  REQUIRE(a.dk == b.dk);
-  REQUIRE(a.dv == b.dv);
-}
-
-std::vector<AttentionPattern> patterns(std::int64_t window) {
-  AttentionPattern swa{AttentionKind::Swa, window};
-  AttentionPattern sa{AttentionKind::Sa, window};
-  AttentionPattern trailing = sa;
-  trailing.band = Band::Trailing;
-  AttentionPattern clipped = sa;
-  clipped.circular = false;
-  clipped.budget = Budget::Matched;
-  return {AttentionPattern{}, swa, sa, trailing, clipped};
-}
-
-}  // namespace
 
 TEST_CASE("attention agrees with the brute-force mask in double", "[attention]") {
   if (const char* seed = std::getenv("FLYWHEEL_CASE")) {
@@ -68,8 +21,8 @@ TEST_CASE("attention agrees with the brute-force mask in double", "[attention]")
 TEST_CASE("every head size agrees with the brute-force mask", "[attention]") {
   for_each_target([] {
     for (std::int64_t head_size = 8; head_size <= 256; head_size += 8) {
-      for (const AttentionPattern& pattern : patterns(30)) {
-        const AttentionCase c = make_case(pattern, {0, 70}, head_size);
+      for (const AttentionPattern& pattern : attention_patterns(30)) {
+        const AttentionCase c = attention_case(pattern, {0, 70}, head_size);
         INFO(c.describe());
         check_against_reference(c, random_attention_inputs(c, 3));
       }
@@ -79,8 +32,8 @@ TEST_CASE("every head size agrees with the brute-force mask", "[attention]") {
 
 TEST_CASE("long sequences agree with the brute-force mask", "[attention]") {
   for_each_target([] {
-    for (const AttentionPattern& pattern : patterns(256)) {
-      AttentionCase c = make_case(pattern, {0, 2113}, 8);
+    for (const AttentionPattern& pattern : attention_patterns(256)) {
+      AttentionCase c = attention_case(pattern, {0, 2113}, 8);
       c.heads = 1;
       INFO(c.describe());
       const auto in = random_attention_inputs(c, 4);
@@ -100,7 +53,7 @@ TEST_CASE("windows that hold the whole sequence give full attention", "[attentio
   for_each_target([] {
     for (const std::int64_t n : {1, 2, 63, 64, 65, 200}) {
       const auto length = static_cast<std::int32_t>(n);
-      const AttentionCase full = make_case({}, {0, length, 2 * length});
+      const AttentionCase full = attention_case({}, {0, length, 2 * length});
       const auto in = random_attention_inputs(full, 5);
       const auto expected = run_attention(full, in);
       for (const AttentionKind kind : {AttentionKind::Swa, AttentionKind::Sa}) {
@@ -117,8 +70,8 @@ TEST_CASE("windows that hold the whole sequence give full attention", "[attentio
 
 TEST_CASE("attention gives the same bits at any number of threads", "[attention]") {
   for_each_target([] {
-    for (const AttentionPattern& pattern : patterns(100)) {
-      const AttentionCase c = make_case(pattern, {0, 300, 301, 1000, 1130});
+    for (const AttentionPattern& pattern : attention_patterns(100)) {
+      const AttentionCase c = attention_case(pattern, {0, 300, 301, 1000, 1130});
       INFO(c.describe());
       const auto in = random_attention_inputs(c, 6);
       AttentionRunOptions options;
@@ -133,8 +86,8 @@ TEST_CASE("attention gives the same bits at any number of threads", "[attention]
 
 TEST_CASE("backward adds to the gradients if asked", "[attention]") {
   for_each_target([] {
-    for (const AttentionPattern& pattern : patterns(60)) {
-      const AttentionCase c = make_case(pattern, {0, 70, 333});
+    for (const AttentionPattern& pattern : attention_patterns(60)) {
+      const AttentionCase c = attention_case(pattern, {0, 70, 333});
       auto in = random_attention_inputs(c, 7);
       for (const Layout kv : {Layout::HeadMajor, Layout::TokenMajor}) {
         AttentionRunOptions options;
@@ -163,11 +116,11 @@ TEST_CASE("backward adds to the gradients if asked", "[attention]") {
 
 TEST_CASE("a sequence's results do not depend on its neighbours", "[attention]") {
   for_each_target([] {
-    for (const AttentionPattern& pattern : patterns(40)) {
-      const AttentionCase alone = make_case(pattern, {0, 150});
+    for (const AttentionPattern& pattern : attention_patterns(40)) {
+      const AttentionCase alone = attention_case(pattern, {0, 150});
       const auto in = random_attention_inputs(alone, 8);
       const auto expected = run_attention(alone, in);
-      const AttentionCase batch = make_case(pattern, {0, 30, 180, 255});
+      const AttentionCase batch = attention_case(pattern, {0, 30, 180, 255});
       auto batch_in = random_attention_inputs(batch, 9);
       const std::int64_t q_row = alone.heads * alone.head_size;
       const std::int64_t kv_row = alone.kv_heads * alone.head_size;

@@ -3,9 +3,10 @@
 #include "attention/counts.h"
 #include "core/error.h"
 #include "cpu/attention.h"
-#include "hwy/targets.h"
 #include "parity/attention_run.h"
+#include "support/attention_cases.h"
 #include "support/catch.h"
+#include "support/vector_targets.h"
 
 using namespace flywheel;
 using namespace flywheel::test;
@@ -14,30 +15,6 @@ namespace {
 
 AttentionPattern moba(std::int64_t block, std::int64_t top_k) {
   return {.kind = AttentionKind::Moba, .block = block, .top_k = top_k};
-}
-
-AttentionCase make_case(const AttentionPattern& pattern, std::vector<std::int32_t> cu_seqlens,
-                        std::int64_t head_size = 16) {
-  AttentionCase c;
-  c.pattern = pattern;
-  c.cu_seqlens = std::move(cu_seqlens);
-  c.heads = 2;
-  c.kv_heads = 1;
-  c.head_size = head_size;
-  return c;
-}
-
-// Runs body() once for each vector instruction set of the kernels that this machine has.
-template <class Body>
-void for_each_target(const Body& body) {
-  for (const std::int64_t target : {HWY_AVX3, HWY_AVX2}) {
-    hwy::SetSupportedTargetsForTest(0);
-    if ((hwy::SupportedTargets() & target) == 0) continue;
-    hwy::SetSupportedTargetsForTest(target);
-    INFO("target " << hwy::TargetName(target));
-    body();
-  }
-  hwy::SetSupportedTargetsForTest(0);
 }
 
 // Blocks from one key to more than a sequence; few places or more than there are blocks.
@@ -49,12 +26,7 @@ void check_random_case(std::uint64_t seed) {
       moba(1 + static_cast<std::int64_t>(random.below(1, widest)),
            1 + static_cast<std::int64_t>(random.below(2, random.below(3, 2) == 0 ? 3 : 12)));
   INFO("repeat with FLYWHEEL_CASE=" << seed << ": " << c.describe());
-  AttentionRunOptions options;
-  options.threads = 1 + static_cast<int>(seed % 3);
-  options.q = static_cast<Layout>(seed % 3);
-  options.kv = static_cast<Layout>(seed / 3 % 3);
-  options.out = static_cast<Layout>(seed / 9 % 3);
-  check_against_reference(c, random_attention_inputs(c, seed), options);
+  check_against_reference(c, random_attention_inputs(c, seed), run_options_of(seed));
 }
 
 std::int64_t counted_pairs(const AttentionCase& c, const AttentionTensors<float>& x) {
@@ -85,12 +57,12 @@ TEST_CASE("moba agrees with its definition in double", "[moba]") {
 TEST_CASE("moba agrees with its definition at every head size and at length", "[moba]") {
   for_each_target([] {
     for (std::int64_t head_size = 8; head_size <= 256; head_size += 8) {
-      const AttentionCase c = make_case(moba(11, 3), {0, 100}, head_size);
+      const AttentionCase c = attention_case(moba(11, 3), {0, 100}, head_size);
       INFO(c.describe());
       check_against_reference(c, random_attention_inputs(c, 3));
     }
     for (const AttentionPattern& pattern : {moba(16, 4), moba(100, 3), moba(513, 2)}) {
-      const AttentionCase c = make_case(pattern, {0, 1601}, 8);
+      const AttentionCase c = attention_case(pattern, {0, 1601}, 8);
       INFO(c.describe());
       check_against_reference(c, random_attention_inputs(c, 4));
     }
@@ -100,7 +72,7 @@ TEST_CASE("moba agrees with its definition at every head size and at length", "[
 TEST_CASE("of blocks that fit a query equally well, moba sees the lower", "[moba]") {
   for_each_target([] {
     for (const std::int64_t top_k : {2, 3, 5}) {
-      const AttentionCase c = make_case(moba(4, top_k), {0, 150});
+      const AttentionCase c = attention_case(moba(4, top_k), {0, 150});
       INFO(c.describe());
       auto in = random_attention_inputs(c, 5);
       for (float& x : in.q) x = std::round(x);
@@ -117,7 +89,7 @@ TEST_CASE("of blocks that fit a query equally well, moba sees the lower", "[moba
 TEST_CASE("moba that sees all blocks is full attention", "[moba]") {
   for_each_target([] {
     for (const std::int32_t n : {1, 64, 65, 200}) {
-      const AttentionCase full = make_case({}, {0, n, 2 * n});
+      const AttentionCase full = attention_case({}, {0, n, 2 * n});
       const auto in = random_attention_inputs(full, 6);
       const auto expected = run_attention(full, in);
       for (const AttentionPattern& pattern : {moba(n, 1), moba((n + 2) / 3, 3), moba(1, n)}) {
@@ -135,7 +107,7 @@ TEST_CASE("moba that sees all blocks is full attention", "[moba]") {
 TEST_CASE("moba gives the same bits whatever the threads and the neighbours", "[moba]") {
   for_each_target([] {
     for (const AttentionPattern& pattern : {moba(8, 2), moba(50, 3), moba(70, 1)}) {
-      const AttentionCase alone = make_case(pattern, {0, 700});
+      const AttentionCase alone = attention_case(pattern, {0, 700});
       INFO(alone.describe());
       const auto in = random_attention_inputs(alone, 7);
       const auto expected = run_attention(alone, in);
@@ -149,7 +121,7 @@ TEST_CASE("moba gives the same bits whatever the threads and the neighbours", "[
           REQUIRE(result.lse == expected.lse);
         }
       }
-      const AttentionCase batch = make_case(pattern, {0, 30, 730, 790});
+      const AttentionCase batch = attention_case(pattern, {0, 30, 730, 790});
       auto batch_in = random_attention_inputs(batch, 8);
       const auto place = [](const std::vector<float>& x, std::vector<float>& whole,
                             std::int64_t row) {
@@ -166,7 +138,7 @@ TEST_CASE("moba gives the same bits whatever the threads and the neighbours", "[
 }
 
 TEST_CASE("no token of moba sees a later one", "[moba]") {
-  const AttentionCase c = make_case(moba(16, 3), {0, 200});
+  const AttentionCase c = attention_case(moba(16, 3), {0, 200});
   const auto in = random_attention_inputs(c, 9);
   const auto before = run_attention(c, in);
   const std::int64_t row = c.heads * c.head_size;
@@ -185,7 +157,7 @@ TEST_CASE("no token of moba sees a later one", "[moba]") {
 
 TEST_CASE("moba's visible keys are counted exactly", "[moba]") {
   for (const AttentionPattern& pattern : {moba(1, 2), moba(7, 1), moba(7, 3), moba(64, 4)}) {
-    const AttentionCase c = make_case(pattern, {0, 1, 90, 400});
+    const AttentionCase c = attention_case(pattern, {0, 1, 90, 400});
     INFO(c.describe());
     AttentionPlan plan(pattern, cpu::kAttentionTile, c.tokens(), 3);
     plan.prepare(c.cu_seqlens, c.key);

@@ -3,6 +3,7 @@
 #include "simt/attention_run.h"
 #include "simt/check/conflicts.h"
 #include "simt/schedules.h"
+#include "support/attention_cases.h"
 #include "support/catch.h"
 
 using namespace flywheel;

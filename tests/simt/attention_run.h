@@ -20,13 +20,4 @@ AttentionTensors<float> run_attention(Backend& backend, const AttentionCase& c,
                                       const AttentionTensors<float>& in,
                                       const AttentionLayout& layout = {});
 
-void require_same_bits(const AttentionTensors<float>& a, const AttentionTensors<float>& b);
-
-AttentionCase attention_case(const AttentionPattern& pattern, std::vector<std::int32_t> cu_seqlens,
-                             std::int64_t head_size);
-
-// One of each kind: full, swa, sa, sa with a trailing band, sa with a clipped one of twice the
-// budget.
-std::vector<AttentionPattern> attention_patterns(std::int64_t window);
-
 }  // namespace flywheel::test

@@ -4,6 +4,7 @@
 #include "parity/attention_check.h"
 #include "simt/attention_run.h"
 #include "simt/schedules.h"
+#include "support/attention_cases.h"
 #include "support/catch.h"
 #include "support/errors.h"
 

@@ -31,7 +31,7 @@ std::vector<float> random_values(std::int64_t count, std::uint32_t seed) {
 struct KeptMatrix {
   KeptMatrix(std::int64_t rows, std::int64_t columns, DType dtype, StoredType type,
              std::uint32_t seed)
-      : bytes(static_cast<std::size_t>(rows * row_bytes(dtype, columns))),
+      : bytes(static_cast<std::size_t>(bytes_of(dtype, rows * columns))),
         floats(random_values(rows * columns, seed)) {
     from_floats(type, floats, bytes.data());
     to_floats(type, bytes.data(), floats);
@@ -131,8 +131,7 @@ TEST_CASE("a model keeps its weights in few bytes and gives the same bits", "[ke
         const TensorView to = kept.parameters()[i].value;
         std::vector<float> values = download(*backend, from);
         if (to.dtype != DType::F32) {
-          std::vector<std::byte> bytes(
-              static_cast<std::size_t>(to.shape[0] * row_bytes(dtype, to.shape[1])));
+          std::vector<std::byte> bytes(static_cast<std::size_t>(to.bytes()));
           from_floats(type, values, bytes.data());
           to_floats(type, bytes.data(), values);
           std::memcpy(to.data, bytes.data(), bytes.size());
