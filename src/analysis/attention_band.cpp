@@ -13,6 +13,8 @@ AttentionBand::AttentionBand(const AttentionPattern& pattern, std::int64_t n,
       ranks_are_positions_(pattern.kind != AttentionKind::Sa || pattern.sees_all(n)) {
   require(n >= 1 && n <= std::int64_t{1} << 30, ErrorKind::Config, "{} tokens: expected 1 to 2^30",
           n);
+  require(pattern.kind != AttentionKind::Moba || pattern.sees_all(n), ErrorKind::Config,
+          "moba: which keys a query sees depends on the text; expected full, swa, sa or sa_swa");
   rank_.resize(static_cast<std::size_t>(n));
   if (!ranks_are_positions_) {
     offset_ = std::min(pattern.offset(), n - 1);
