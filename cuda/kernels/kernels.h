@@ -38,8 +38,8 @@ void layer_norm_backward(const LayerNormBackward& args, const Workspace& workspa
 void split_heads_forward(const SplitHeadsForward& args, cudaStream_t stream);
 void split_heads_backward(const SplitHeadsBackward& args, const Workspace& workspace,
                           cudaStream_t stream);
-// Head sizes are multiples of 8 up to 256 (Error Shape). dk and dv sum over the query heads that share
-// them, in order.
+// Head sizes are multiples of 8 up to 256 (Error Shape). dk and dv sum over the query heads that
+// share them, in order.
 void attention_forward(const AttentionForward& args, const DevicePlan& plan, cudaStream_t stream);
 void attention_backward(const AttentionBackward& args, const DevicePlan& plan,
                         const Workspace& workspace, cudaStream_t stream);

@@ -7,7 +7,6 @@
 #endif
 
 #include <cstdint>
-#include <cstring>
 
 #include "backend/tensor.h"
 #include "cpu/simd_loops-inl.h"
@@ -84,9 +83,9 @@ class Q8Weights {
   static HWY_INLINE float scale_of(const std::byte* block) {
     const hn::CappedTag<float, 4> d;
     const hn::Rebind<hwy::float16_t, decltype(d)> halves;
-    hwy::float16_t scale[4] = {};
-    std::memcpy(scale, block, kScaleBytes);
-    return hn::GetLane(hn::PromoteTo(d, hn::LoadU(halves, scale)));
+    // The first of four lanes: a block has more bytes than they.
+    const auto scale = hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(block));
+    return hn::GetLane(hn::PromoteTo(d, scale));
   }
 
   const std::byte* data_;
