@@ -8,17 +8,24 @@
 
 namespace flywheel {
 
+// What may be set of the patterns, whichever they are.
+inline void add_pattern_flags(cxxopts::Options& options) {
+  auto option = options.add_options("Attention of the model");
+  option("band", "sa: centered or trailing", cxxopts::value<std::string>(), "NAME");
+  option("budget", "sa: slots, or matched (as many keys as swa)", cxxopts::value<std::string>(),
+         "NAME");
+  option("clipped", "sa: ranks form a line with shorter bands at its ends, not a circle");
+  option("attention-layers", "which layers: all, even, odd or 0,3,8-11",
+         cxxopts::value<std::string>()->default_value("all"), "LIST");
+}
+
 // The flags of every program that may replace a model's attention.
 inline void add_attention_flags(cxxopts::Options& options) {
-  options.add_options("Attention of the model")(
-      "attention", "use this pattern, weights untouched: full, swa, sa or sa_swa",
-      cxxopts::value<std::string>(),
-      "NAME")("window", "keys of a window", cxxopts::value<std::int64_t>(), "N")(
-      "band", "sa: centered or trailing", cxxopts::value<std::string>(), "NAME")(
-      "budget", "sa: slots, or matched (as many keys as swa)", cxxopts::value<std::string>(),
-      "NAME")("clipped", "sa: ranks form a line with shorter bands at its ends, not a circle")(
-      "attention-layers", "which layers: all, even, odd or 0,3,8-11",
-      cxxopts::value<std::string>()->default_value("all"), "LIST");
+  auto option = options.add_options("Attention of the model");
+  option("attention", "use this pattern, weights untouched: full, swa, sa or sa_swa",
+         cxxopts::value<std::string>(), "NAME");
+  option("window", "keys of a window", cxxopts::value<std::int64_t>(), "N");
+  add_pattern_flags(options);
 }
 
 template <class Enum>
@@ -31,10 +38,8 @@ Enum enum_flag(const std::string& flag, const std::string& text) {
   fail(ErrorKind::Config, "--{} {}: expected {}", flag, text, known);
 }
 
-inline AttentionOverride attention_flags(const cxxopts::ParseResult& args) {
+inline AttentionOverride pattern_flags(const cxxopts::ParseResult& args) {
   AttentionOverride result;
-  if (args.count("attention") != 0) result.pattern = args["attention"].as<std::string>();
-  if (args.count("window") != 0) result.window = args["window"].as<std::int64_t>();
   if (args.count("band") != 0)
     result.band = enum_flag<Band>("band", args["band"].as<std::string>());
   if (args.count("budget") != 0) {
@@ -42,6 +47,13 @@ inline AttentionOverride attention_flags(const cxxopts::ParseResult& args) {
   }
   if (args.count("clipped") != 0) result.circular = false;
   result.layers = args["attention-layers"].as<std::string>();
+  return result;
+}
+
+inline AttentionOverride attention_flags(const cxxopts::ParseResult& args) {
+  AttentionOverride result = pattern_flags(args);
+  if (args.count("attention") != 0) result.pattern = args["attention"].as<std::string>();
+  if (args.count("window") != 0) result.window = args["window"].as<std::int64_t>();
   return result;
 }
 
