@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "cuda/attention_plans.h"
 #include "cuda/device/check.h"
 #include "cuda/kernels/kernels.h"
 #include "cuda/matmul.h"
@@ -62,8 +63,8 @@ class CudaBackend final : public Backend {
   }
   void synchronize() override { stream_.synchronize(); }
 
-  std::int64_t attention_tile() const override { not_yet("attention"); }
-  void upload_plan(const AttentionPlan& /*plan*/) override { not_yet("attention"); }
+  std::int64_t attention_tile() const override { return cuda::kAttentionTile; }
+  void upload_plan(const AttentionPlan& plan) override { plans_.upload(plan, stream_); }
 
   void matmul(const Matmul& args) override { matmuls_.run(args, matmul_workspace_, stream_.get()); }
   void bias_backward(const BiasBackward& args) override {
@@ -96,11 +97,11 @@ class CudaBackend final : public Backend {
   void split_heads_backward(const SplitHeadsBackward& args) override {
     cuda::split_heads_backward(args, workspace_, stream_.get());
   }
-  void attention_forward(const AttentionForward& /*args*/) override {
-    not_yet("attention_forward");
+  void attention_forward(const AttentionForward& args) override {
+    cuda::attention_forward(args, plans_.at(*args.plan), stream_.get());
   }
-  void attention_backward(const AttentionBackward& /*args*/) override {
-    not_yet("attention_backward");
+  void attention_backward(const AttentionBackward& args) override {
+    cuda::attention_backward(args, plans_.at(*args.plan), workspace_, stream_.get());
   }
   void kv_cache_write(const KvCacheWrite& /*args*/) override { not_yet("kv_cache_write"); }
   void attention_decode(const AttentionDecode& /*args*/) override { not_yet("attention_decode"); }
@@ -151,6 +152,7 @@ class CudaBackend final : public Backend {
   cuda::Workspace workspace_;
   cuda::Workspace matmul_workspace_;
   cuda::MatmulPlans matmuls_;
+  cuda::AttentionPlans plans_;
 };
 
 }  // namespace

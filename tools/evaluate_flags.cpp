@@ -13,6 +13,7 @@ void add_evaluation_flags(cxxopts::Options& options) {
   };
   auto option = options.add_options();
   option("model", kModelFlagHelp, cxxopts::value<std::string>(), "PATH");
+  option("weights", kWeightsFlagHelp, cxxopts::value<std::string>()->default_value("file"), "TYPE");
   option("tasks", "names or patterns, separated by commas", cxxopts::value<std::string>(), "LIST");
   option("data", "folder of the data sets; default: FLYWHEEL_DATA", cxxopts::value<std::string>(),
          "FOLDER");
@@ -55,6 +56,7 @@ EvaluationOptions evaluation_options(const cxxopts::ParseResult& args) {
 ScoringOptions scoring_options(const cxxopts::ParseResult& args) {
   return {.max_length = args["max_length"].as<std::int64_t>(),
           .batch_tokens = args["batch_tokens"].as<std::int64_t>(),
+          .weights = args["weights"].as<std::string>(),
           .seed = args["seed"].as<std::uint64_t>(),
           .add_prefix = args.count("add_bos_token") != 0,
           .threads = args["threads"].as<int>()};

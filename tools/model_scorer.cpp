@@ -30,6 +30,7 @@ ModelScorer::ModelScorer(const std::string& path, const ScoringOptions& options)
       options_(options),
       max_length_(options.max_length == 0 ? opened_.config.max_positions : options.max_length),
       prefix_token_(prefix_of(opened_)),
+      weights_(weights_type(opened_.weights, opened_.config, options.weights)),
       encoder_(*opened_.tokenizer, {.prefix_token = prefix_token_,
                                     .add_prefix = options.add_prefix,
                                     .max_length = max_length_}),
@@ -44,6 +45,7 @@ void ModelScorer::use(const ModelConfig& config, bool writes) {
   limits_ = {.max_tokens = std::max(max_length_, options_.batch_tokens),
              .max_sequences = 512,
              .training = false};
+  limits_.weights = weights_;
   if (writes) {
     limits_.cache_slots = kProgramsTogether;
     limits_.cache_length = max_length_;

@@ -16,6 +16,7 @@ namespace flywheel {
 struct ScoringOptions {
   std::int64_t max_length = 0;  // tokens read at once; 0: the model's positions
   std::int64_t batch_tokens = 4096;
+  std::string weights = "file";  // weights_type()
   std::uint64_t seed = 0;
   bool add_prefix = false;
   int threads = 0;
@@ -24,12 +25,13 @@ struct ScoringOptions {
 // A model's files and, after use(), a model of one attention that scores tasks.
 class ModelScorer {
  public:
-  // Opens the files. Error Config: max_length is above the model's positions.
+  // Opens the files. Error Config: max_length is above the model's positions, or no such weights.
   ModelScorer(const std::string& path, const ScoringOptions& options);
 
   const OpenedModel& opened() const { return opened_; }
   std::int64_t max_length() const { return max_length_; }
   std::int32_t prefix_token() const { return prefix_token_; }
+  DType weights() const { return weights_; }  // how they are kept
 
   // Builds the model for `config`; `writes` if a task has it write programs.
   void use(const ModelConfig& config, bool writes);
@@ -42,6 +44,7 @@ class ModelScorer {
   ScoringOptions options_;
   std::int64_t max_length_;
   std::int32_t prefix_token_;
+  DType weights_;
   RequestEncoder encoder_;
   std::unique_ptr<Backend> backend_;
   TransformerLimits limits_;

@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(
   cmake ninja-build g++ pkg-config
-  libhwy-dev libopenblas-dev libpcre2-dev libutf8proc-dev libxxhash-dev
+  libhwy-dev libigraph-dev libopenblas-dev libpcre2-dev libutf8proc-dev libxxhash-dev
   libcxxopts-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
   libprotobuf-dev protobuf-compiler catch2 gnuplot-nox
 )

@@ -49,6 +49,7 @@ cxxopts::Options make_options() {
 SweepOptions sweep_options(const cxxopts::ParseResult& args, const EvaluationOptions& evaluation,
                            const ModelScorer& scorer) {
   return {.model = args["model"].as<std::string>(),
+          .weights = std::string(name_of(scorer.weights())),
           .tokenizer_fingerprint = checksum_text(scorer.opened().tokenizer->fingerprint()),
           .limit = evaluation.limit,
           .shots = evaluation.shots,

@@ -2,6 +2,7 @@
 
 #include "backend/op_args.h"
 #include "cuda/device/runtime.h"
+#include "cuda/kernels/attention_plan.h"
 
 // The ops on CUDA, one function each: it queues its kernels on the stream and returns. Arguments
 // were checked by the fronts. Activations are f32 or bf16, all tensors of an op alike; statistics
@@ -37,6 +38,11 @@ void layer_norm_backward(const LayerNormBackward& args, const Workspace& workspa
 void split_heads_forward(const SplitHeadsForward& args, cudaStream_t stream);
 void split_heads_backward(const SplitHeadsBackward& args, const Workspace& workspace,
                           cudaStream_t stream);
+// Head sizes are multiples of 8 up to 256 (Error Shape). dk and dv sum over the query heads that
+// share them, in order.
+void attention_forward(const AttentionForward& args, const DevicePlan& plan, cudaStream_t stream);
+void attention_backward(const AttentionBackward& args, const DevicePlan& plan,
+                        const Workspace& workspace, cudaStream_t stream);
 void gate_mix_forward(const GateMixForward& args, cudaStream_t stream);
 void gate_mix_backward(const GateMixBackward& args, cudaStream_t stream);
 

@@ -84,6 +84,7 @@ struct SweepCell {
 // What all cells of a table share.
 struct SweepOptions {
   std::string model;
+  std::string weights = "f32";
   std::string tokenizer_fingerprint;
   std::optional<double> limit;
   std::int64_t shots = 0;
@@ -97,6 +98,7 @@ struct SweepOptions {
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor& visit) {
     visit("model", self.model, "as the user named it");
+    visit("weights", self.weights, "how they are kept");
     visit("tokenizer_fingerprint", self.tokenizer_fingerprint, "of its tokenizer");
     visit("limit", self.limit, "documents of a task");
     visit("num_fewshot", self.shots, "examples before a question");

@@ -44,9 +44,9 @@ std::string column_title(const SweepTable& table, const std::string& column) {
 
 std::string options_line(const SweepOptions& options) {
   std::string text = fmt::format(
-      "{}; {} documents a task at most, {} examples before a question, {} tokens at once",
-      options.model, options.limit ? fmt::format("{}", *options.limit) : "all", options.shots,
-      options.max_length);
+      "{} ({}); {} documents a task at most, {} examples before a question, {} tokens at once",
+      options.model, options.weights, options.limit ? fmt::format("{}", *options.limit) : "all",
+      options.shots, options.max_length);
   if (options.draws > 1) text += fmt::format(", {} draws of random patterns", options.draws);
   return text + ". Accuracies in percent ± standard error.\n";
 }
@@ -89,9 +89,9 @@ std::string sweep_csv(const SweepTable& table) {
     for (const SweepMetric& metric : cell.metrics) {
       const bool drawn = metric.draws.size() > 1;
       text += fmt::format(
-          "{},{},{},{},{},{},{},{},{},{:.2f},{:.1f},{}\n", cell.pattern, cell.window, cell.task,
-          metric.name, metric.value, metric.error ? fmt::format("{}", *metric.error) : "",
-          metric.draws.size(), drawn ? fmt::format("{}", sample_deviation(metric.draws)) : "",
+          "{},{},{},{},{:.6g},{},{},{},{},{:.2f},{:.1f},{}\n", cell.pattern, cell.window, cell.task,
+          metric.name, metric.value, metric.error ? fmt::format("{:.6g}", *metric.error) : "",
+          metric.draws.size(), drawn ? fmt::format("{:.6g}", sample_deviation(metric.draws)) : "",
           cell.documents, cell.mean_visible_keys, cell.seconds, csv_field(cell.attention));
     }
   }

@@ -53,17 +53,21 @@ TEST_CASE("a sweep fills its table, goes on with it and draws it") {
   CHECK(cells[2].at("mean_visible_keys").get<double>() < 8);
   CHECK(cells[2].at("metrics") != cells[0].at("metrics"));
 
-  const CommandResult second = sweep(tasks + "--patterns full,swa,sa --windows 8,600 --draws 1");
+  const CommandResult second =
+      sweep(tasks + "--patterns full,swa,sa,moba --windows 8,600 --draws 1");
   INFO(second.output);
   REQUIRE(second.exit_code == 0);
   CHECK(second.output.find("full, arc_easy") == std::string::npos);
   const auto more = cells_of(folder.path());
-  REQUIRE(more.size() == 10);
+  REQUIRE(more.size() == 14);
   CHECK(std::equal(cells.begin(), cells.end(), more.begin()));
   CHECK(more[8].at("metrics") == cells[0].at("metrics"));  // sa, 600 slots
+  CHECK(more[10].at("attention") == "moba block 4 top 2");
+  CHECK(more[10].at("mean_visible_keys").get<double>() == Approx(6.5).margin(0.4));
+  CHECK(more[10].at("metrics") != cells[2].at("metrics"));
   CHECK(second.output.find(read_text_file(folder.path() / "sweep.md")) != std::string::npos);
   const std::string csv = read_text_file(folder.path() / "sweep.csv");
-  CHECK(std::count(csv.begin(), csv.end(), '\n') == 1 + 10 * 2);
+  CHECK(std::count(csv.begin(), csv.end(), '\n') == 1 + 14 * 2);
   check_fault(tasks + "--limit 1", "was made with limit null, not 1.0");
 }
 

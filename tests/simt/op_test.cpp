@@ -48,8 +48,6 @@ TEST_CASE("the backend touches device memory only through the runtime", "[simt]"
 
 TEST_CASE("ops that are not there yet say so", "[simt]") {
   const auto backend = make_cuda_backend(0);
-  CHECK(contains(error_of([&] { backend->attention_forward({}); }),
-                 "device: attention_forward is not yet in the CUDA backend"));
   for (const OpCase& op_case : all_op_cases()) {
     if (on_cuda(op_case)) continue;
     CAPTURE(op_case.name);

@@ -64,7 +64,7 @@ TEST_CASE("every pattern meets every window, full once", "[sweep]") {
 TEST_CASE("the table shows headlines, and a mean where no cell is missing", "[sweep]") {
   REQUIRE(
       sweep_markdown(small_table(), {kFull, kSa}, kColumns) ==
-      R"(model; 10 documents a task at most, 0 examples before a question, 64 tokens at once. Accuracies in percent ± standard error.
+      R"(model (f32); 10 documents a task at most, 0 examples before a question, 64 tokens at once. Accuracies in percent ± standard error.
 
 | pattern | window | visible keys | arc_easy acc_norm | wikitext word_perplexity | boolq acc | mean |
 |---|---:|---:|---:|---:|---:|---:|
@@ -81,7 +81,7 @@ full,0,arc_easy,acc,0.5,0.3,1,,10,30.00,1.0,"full, all layers"
 full,0,arc_easy,acc_norm,0.6,0.03,1,,10,30.00,1.0,"full, all layers"
 full,0,wikitext,word_perplexity,12.5,,1,,10,50.00,1.0,"full, all layers"
 full,0,boolq,acc,0.7,0.04,1,,10,90.00,1.0,"full, all layers"
-sa,16,arc_easy,acc,0.4,0.3,2,0.1414213562373095,10,8.00,1.0,"sa, all layers"
+sa,16,arc_easy,acc,0.4,0.3,2,0.141421,10,8.00,1.0,"sa, all layers"
 sa,16,arc_easy,acc_norm,0.5,0.02,1,,10,8.00,1.0,"sa, all layers"
 )");
 }

@@ -1,0 +1,127 @@
+#include "cuda/attention_plans.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "attention/tile_walk.h"
+#include "core/error.h"
+#include "cuda/device/check.h"
+
+namespace flywheel::cuda {
+namespace {
+
+std::int32_t narrow(std::int64_t x) {
+  return static_cast<std::int32_t>(x);
+}
+
+AttentionTile describe(const AttentionPlan& plan, std::int64_t sequence, const TileWalk& walk,
+                       std::int64_t tile) {
+  const bool bounded = walk.kind() != AttentionKind::Full;
+  const TileWalk::Interval keys = walk.keys(tile);
+  return {.begin = plan.cu_seqlens()[static_cast<std::size_t>(sequence)],
+          .length = narrow(plan.length(sequence)),
+          .tile = narrow(tile),
+          .ranked = walk.kind() == AttentionKind::Sa ? 1 : 0,
+          .first_keys = narrow(keys.first),
+          .last_keys = narrow(keys.last),
+          .first_queries = std::numeric_limits<std::int32_t>::max(),
+          .last_queries = std::numeric_limits<std::int32_t>::min(),
+          .offset = bounded ? walk.offset() : 0,
+          .slots = bounded ? walk.slots() : std::numeric_limits<std::int32_t>::max(),
+          .wrap = walk.wrap()};
+}
+
+// A query tile that visits virtual key tile v is, seen from that key tile, as far away on the other
+// side.
+void find_queries(const TileWalk& walk, AttentionTile* tiles) {
+  for (std::int64_t query = 0; query < walk.tiles(); ++query) {
+    const TileWalk::Interval keys = walk.keys(query);
+    for (std::int64_t v = keys.first; v <= keys.last; ++v) {
+      const std::int64_t key = walk.key_tile(v);
+      const std::int32_t seen = narrow(query - (v - key));
+      AttentionTile& tile = tiles[walk.tiles() - 1 - key];
+      tile.first_queries = std::min(tile.first_queries, seen);
+      tile.last_queries = std::max(tile.last_queries, seen);
+    }
+  }
+}
+
+}  // namespace
+
+void list_tiles(const AttentionPlan& plan, std::vector<AttentionTile>& tiles) {
+  tiles.clear();
+  for (std::int64_t s = 0; s < plan.sequences(); ++s) {
+    const TileWalk walk(plan.pattern(), plan.length(s), kAttentionTile);
+    const std::size_t first = tiles.size();
+    for (std::int64_t tile = walk.tiles() - 1; tile >= 0; --tile) {
+      tiles.push_back(describe(plan, s, walk, tile));
+    }
+    find_queries(walk, tiles.data() + first);
+  }
+}
+
+struct AttentionPlans::Copy {
+  std::vector<AttentionTile> tiles;
+  std::vector<std::byte> staged;  // tiles, then the positions and ranks of the slots
+  std::unique_ptr<Memory> memory;
+  cudaEvent_t copied = nullptr;  // staged may be written again
+  std::int64_t slots = 0;
+
+  Copy() { check(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming), "cudaEventCreate"); }
+  ~Copy() { cudaEventDestroy(copied); }
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+
+  void stage(const AttentionPlan& plan) {
+    list_tiles(plan, tiles);
+    const auto positions = std::as_bytes(plan.slot_position());
+    const auto ranks = std::as_bytes(plan.slot_rank());
+    slots = std::ssize(plan.slot_position());
+    const auto listed = std::as_bytes(std::span(tiles));
+    staged.clear();
+    for (const auto& part : {listed, positions, ranks}) {
+      staged.insert(staged.end(), part.begin(), part.end());
+    }
+  }
+};
+
+AttentionPlans::AttentionPlans() = default;
+AttentionPlans::~AttentionPlans() = default;
+
+void AttentionPlans::upload(const AttentionPlan& plan, const Stream& stream) {
+  require(plan.tile() == kAttentionTile, ErrorKind::Internal,
+          "a plan has tiles of {} ranks; the CUDA backend walks {}", plan.tile(), kAttentionTile);
+  require(plan.pattern().kind != AttentionKind::Moba, ErrorKind::Config,
+          "moba is not on the CUDA backend yet: take the CPU");
+  std::unique_ptr<Copy>& copy = copies_[&plan];
+  if (!copy) copy = std::make_unique<Copy>();
+  check(cudaEventSynchronize(copy->copied), "cudaEventSynchronize");
+  copy->stage(plan);
+  const std::int64_t bytes = std::ssize(copy->staged);
+  if (!copy->memory || copy->memory->bytes() < bytes) {
+    stream.synchronize();
+    copy->memory = std::make_unique<Memory>(bytes + bytes / 2, "an attention plan");
+  }
+  check(cudaMemcpyAsync(copy->memory->data(), copy->staged.data(), copy->staged.size(),
+                        cudaMemcpyHostToDevice, stream.get()),
+        "upload of an attention plan");
+  check(cudaEventRecord(copy->copied, stream.get()), "cudaEventRecord");
+}
+
+DevicePlan AttentionPlans::at(const AttentionPlan& plan) const {
+  const auto found = copies_.find(&plan);
+  require(found != copies_.end(), ErrorKind::Internal, "an attention plan was not uploaded");
+  const Copy& copy = *found->second;
+  const std::byte* lists = copy.memory->data() + copy.tiles.size() * sizeof(AttentionTile);
+  DevicePlan device{};
+  device.tiles = reinterpret_cast<const AttentionTile*>(copy.memory->data());
+  device.tile_count = std::ssize(copy.tiles);
+  if (copy.slots > 0) {
+    device.slot_position = reinterpret_cast<const std::int32_t*>(lists);
+    device.slot_rank = device.slot_position + copy.slots;
+  }
+  return device;
+}
+
+}  // namespace flywheel::cuda

@@ -1,0 +1,39 @@
+#include "parity/attention_check.h"
+#include "cuda/cuda_backend.h"
+#include "simt/attention_run.h"
+#include "simt/check/conflicts.h"
+#include "simt/schedules.h"
+#include "support/catch.h"
+
+using namespace flywheel;
+using namespace flywheel::test;
+
+TEST_CASE("attention neither races nor reads what was never written", "[simt]") {
+  const auto backend = make_cuda_backend(0);
+  std::uint64_t seed = 0;
+  for (const AttentionPattern& pattern : attention_patterns(60)) {
+    for (const std::int64_t head_size : {8, 40}) {
+      if (head_size != 8 && pattern.kind != AttentionKind::Full) continue;
+      const ScheduleScope scope({simt::Order::kSkew, simt::Landing::kMixed, ++seed});
+      const AttentionCase c = attention_case(pattern, {0, 150, 170}, head_size);
+      INFO(c.describe());
+      const auto in = random_attention_inputs(c, seed);
+      check_attention(c, in, run_attention(*backend, c, in));
+    }
+  }
+}
+
+TEST_CASE("attention has no bank conflicts", "[simt]") {
+  simt::config.count_conflicts = true;
+  const auto backend = make_cuda_backend(0);
+  for (const std::int64_t head_size : {64, 128}) {
+    const AttentionCase c = attention_case({AttentionKind::Sa, 30}, {0, 60}, head_size);
+    run_attention(*backend, c, random_attention_inputs(c, 1));
+  }
+  for (const simt::LineCost& line : simt::conflict_counter().take()) {
+    if (!line.shared) continue;
+    CAPTURE(line.line, line.requests, line.cost, line.ideal);
+    CHECK(line.cost <= 2 * line.ideal);
+  }
+  simt::config = {};
+}
