@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cxxopts.hpp>
 #include <fstream>
 #include <map>
@@ -80,6 +81,10 @@ class AttentionBench {
                                  workspace_);
         },
         4e-9 * pairs, sample, budget_);
+    if (setting.pattern.kind == AttentionKind::Moba) {
+      report(setting, timing, mean_keys, pairs);
+      return;
+    }
     timing.backward = paired_timing(
         [&] {
           cpu::attention_backward({dq.view, dk.view, dv.view, dout.view, out.view, lse_view, q.view,
@@ -94,12 +99,13 @@ class AttentionBench {
   void report(const Setting& setting, const Timing& timing, double mean_keys, double pairs) {
     const std::string pattern(name_of_enum(setting.pattern.kind));
     const double forward = 4e-9 * pairs / timing.forward.best_seconds;
-    const double backward = 10e-9 * pairs / timing.backward.best_seconds;
+    const bool both = timing.backward.best_seconds > 0;
+    const double backward = both ? 10e-9 * pairs / timing.backward.best_seconds : 0;
     const auto per_head = static_cast<double>(setting.heads());
     Timing& full = full_[{setting.length, setting.head_size, setting.threads}];
     if (setting.pattern.kind == AttentionKind::Full) full = timing;
     const double speedup_forward = full.forward.best_seconds / timing.forward.best_seconds;
-    const double speedup_both = full.seconds() / timing.seconds();
+    const double speedup_both = both ? full.seconds() / timing.seconds() : 0;
     fmt::print(
         "{:5} {:6} {:4} {:2}  {:9.3f} {:8.1f} {:5.2f}  {:9.3f} {:8.1f} {:5.2f}  {:6.1f} {:6.1f}\n",
         pattern, setting.length, setting.head_size, setting.threads,
@@ -135,17 +141,21 @@ void run_all(const cxxopts::ParseResult& options) {
   AttentionBench bench(options.count("quick") > 0 ? 0.02 : 0.2, results);
   AttentionPattern swa{AttentionKind::Swa};
   AttentionPattern sa{AttentionKind::Sa};
+  AttentionPattern moba{AttentionKind::Moba};
   swa.window = sa.window = options["window"].as<std::int64_t>();
+  moba.top_k = 2;
+  moba.block = std::max<std::int64_t>(swa.window / moba.top_k, 1);
   fmt::print(
       "pattern length  D threads, forward: ms a head, GFLOP/s, share of peak; backward: the "
-      "same; speed-up over full: forward, both\n");
+      "same; speed-up over full: forward, both (moba: forward alone, without the choice of "
+      "blocks in GFLOP/s)\n");
   for (const int threads : options["threads"].as<std::vector<int>>()) {
     ThreadPool pool(threads);
     MachineProbe probe(pool);
     for (int i = 0; i < 20; ++i) probe.sample_peak();
     for (const std::int64_t size : options["head-size"].as<std::vector<std::int64_t>>()) {
       for (const std::int64_t length : options["length"].as<std::vector<std::int64_t>>()) {
-        for (const AttentionPattern& pattern : {AttentionPattern{}, swa, sa}) {
+        for (const AttentionPattern& pattern : {AttentionPattern{}, swa, sa, moba}) {
           bench.run({pattern, length, size, threads}, pool, probe);
         }
       }
@@ -167,10 +177,10 @@ int main(int argc, char** argv) {
       cxxopts::value<std::vector<std::int64_t>>()->default_value("1024,2048,8192"))(
       "head-size", "Head sizes", cxxopts::value<std::vector<std::int64_t>>()->default_value("64"))(
       "threads", "Numbers of threads", cxxopts::value<std::vector<int>>()->default_value("1,2"))(
-      "window", "Window of swa and sa", cxxopts::value<std::int64_t>()->default_value("256"))(
-      "avx2", "Without AVX-512")("quick", "Shorter measurements")(
-      "json", "Also write the results to this file", cxxopts::value<std::string>())("help",
-                                                                                    "This text");
+      "window", "Window of swa, sa and moba (two blocks)",
+      cxxopts::value<std::int64_t>()->default_value("256"))("avx2", "Without AVX-512")(
+      "quick", "Shorter measurements")("json", "Also write the results to this file",
+                                       cxxopts::value<std::string>())("help", "This text");
   const auto parsed = options.parse(argc, argv);
   if (parsed.count("help") > 0) {
     fmt::print("{}\n", options.help());

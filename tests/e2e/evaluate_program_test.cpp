@@ -93,12 +93,36 @@ TEST_CASE("another attention, several draws and the user's own text") {
   CHECK(task.at("mean_visible_keys").get<double>() == Approx(4.5));
 }
 
+TEST_CASE("moba in place of a model's attention") {
+  const TemporaryFolder folder;
+  const auto perplexity = [&](const std::string& name, const std::string& attention) {
+    const std::string output = (folder.path() / (name + ".json")).string();
+    const CommandResult result =
+        evaluate(kModel + "--tasks perplexity --text README.md --max_length 128 --output_path '" +
+                 output + "' " + attention);
+    INFO(result.output);
+    REQUIRE(result.exit_code == 0);
+    const auto json = nlohmann::json::parse(read_text_file(only_file(folder.path(), name + "_")));
+    const auto keys = json.at("flywheel").at("tasks").at("perplexity").at("mean_visible_keys");
+    const auto score = json.at("results").at("perplexity").at("token_perplexity,none");
+    return std::pair(score.get<double>(), keys.get<double>());
+  };
+  const auto full = perplexity("full", "");
+  const auto moba = perplexity("moba", "--attention moba --window 16");
+  CHECK(moba.first != full.first);
+  CHECK(moba.second > 8);
+  CHECK(moba.second < 12.5);
+  // All blocks: full attention.
+  CHECK(perplexity("all", "--attention moba --moba-block 32 --moba-topk 4") == full);
+}
+
 TEST_CASE("faults are one line that says what to do") {
   check_fault(kModel + kData + "--tasks lambada_opnai", "did you mean \"lambada_openai\"?");
   check_fault(kModel + "--data /nowhere --tasks piqa", "piqa/valid.jsonl");
   check_fault(kModel + "--tasks perplexity", "--text FILE");
   check_fault(kModel + kData + "--tasks piqa --attention swe", "did you mean \"swa\"?");
   check_fault(kModel + kData + "--tasks piqa --attention sa_swa", "gates");
+  check_fault(kModel + kData + "--tasks piqa --attention moba --window 7", "set moba_block");
   check_fault(kModel + kData + "--tasks piqa --window 0", "attention window 0: expected 1 or more");
   check_fault(kModel + "--tasks perplexity --text /dev/null", "/dev/null: no text in it");
   check_fault(kModel + kData + "--tasks piqa --output_path /dev/null/results",

@@ -82,6 +82,9 @@ TEST_CASE("generate and the samples of train, as users see them") {
 
   // Another attention for the prompt.
   REQUIRE(trained.lines("--prompt abcdefgh --attention swa --window 2 --tokens 6").size() == 1);
+  const std::string moba = "--prompt abcdefgh --attention moba --moba-block 3 --tokens 6";
+  REQUIRE(trained.lines(moba).size() == 1);
+  REQUIRE(trained.lines(moba + " --moba-topk 3") == trained.lines("--prompt abcdefgh --tokens 6"));
 
   // A stop string: taken from a text that came without one.
   const Json& first = all[0];

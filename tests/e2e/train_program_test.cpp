@@ -186,6 +186,7 @@ TEST_CASE("user faults end with one line and a code, before anything is written"
   const std::vector<Fault> faults{
       {{"--set", "train.max_step=3"}, 2, "train.max_step: unknown key; did you mean 'max_steps'?"},
       {{"--set", "data.tokenizer=/nowhere"}, 3, "/nowhere"},
+      {{"--set", R"(model.attention.pattern=["moba"])"}, 2, "moba is for inference"},
       {{"--set", "data.train.0.files=/nowhere.bin"}, 3, "/nowhere.bin"},
       {{"--set", "data.sequence_length=16", "--set", "train.global_batch_tokens=100"},
        2,

@@ -60,6 +60,26 @@ TEST_CASE("a gated model keeps its gates or drops them, others cannot get any", 
   CHECK(contains(error_of([&] { with_attention(full, {.pattern = "sa_swa"}); }), "needs gates"));
 }
 
+TEST_CASE("moba takes a window of blocks, or the size of a block", "[model]") {
+  ModelConfig config = four_layers({{.pattern = "full"}});
+  CHECK(described(config, {.pattern = "moba"}) == "moba block 32 top 2");
+  CHECK(described(config, {.pattern = "moba", .window = 16}) == "moba block 8 top 2");
+  CHECK(described(config, {.pattern = "moba", .window = 48, .moba_topk = 3}) ==
+        "moba block 16 top 3");
+  CHECK(described(config, {.pattern = "moba", .moba_block = 7, .layers = "0"}) ==
+        "moba block 7 top 2 in layers 0; full in layers 1,2,3");
+  config.attention.pattern = {{.pattern = "moba", .moba_block = 512, .moba_topk = 3}};
+  CHECK(described(config, {}) == "moba block 512 top 3");
+  CHECK(described(config, {.window = 96}) == "moba block 32 top 3");
+  const auto fault = [&](const AttentionOverride& attention) {
+    return error_of([&] { with_attention(config, attention); });
+  };
+  CHECK(contains(fault({.window = 32}), "32 is not a multiple of moba_topk 3; set moba_block"));
+  CHECK(contains(fault({.window = 32, .moba_block = 16}), "give one of them"));
+  CHECK(contains(fault({.moba_block = 0}), "moba block 0: expected 1 or more"));
+  CHECK(contains(fault({.moba_topk = 0}), "moba_topk: 0 is not a positive number"));
+}
+
 TEST_CASE("faults of an override are named", "[model]") {
   const ModelConfig config = four_layers({{.pattern = "full"}});
   const auto fault = [&](const AttentionOverride& attention) {

@@ -111,6 +111,28 @@ TEST_CASE("a layer's window stands before the section's windows of the paths", "
   REQUIRE(layers[1].swa_path.window == 128);
 }
 
+TEST_CASE("moba's blocks are given or made from a window", "[model]") {
+  const ModelConfig config = parsed(R"({
+    "layers": 4,
+    "attention": {
+      "window": 64, "moba_block": 24,
+      "pattern": ["moba", {"pattern": "moba", "window": 48, "moba_topk": 3},
+                  {"pattern": "moba", "moba_block": 5}, {"pattern": "moba", "moba_block": 0}]
+    }})");
+  const auto layers = resolve_layers(config);
+  const auto moba = [](std::int64_t block, std::int64_t top_k) {
+    return AttentionPattern{.kind = AttentionKind::Moba, .block = block, .top_k = top_k};
+  };
+  REQUIRE(layers[0].path == moba(24, 2));
+  REQUIRE(layers[1].path == moba(16, 3));
+  REQUIRE(layers[2].path == moba(5, 2));
+  REQUIRE(layers[3].path == moba(32, 2));
+  REQUIRE(parsed(write_fields(config).dump()) == config);
+  ModelConfig odd = config;
+  odd.attention.pattern = {{.pattern = "moba", .window = 7}};
+  REQUIRE(has(faults_of(odd), "attention.pattern.0.window: 7 is not a multiple of moba_topk 2"));
+}
+
 TEST_CASE("a checkpoint's config.json names the transformers class", "[model]") {
   ModelConfig qwen3 = tiny_model();
   qwen3.qk_norm = true;
