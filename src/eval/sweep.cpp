@@ -166,6 +166,8 @@ SweepTable resume_sweep(const fs::path& file, const SweepOptions& options,
   SweepTable table = read_sweep(file);
   require_same(file, table.options, options);
   for (const SweepCell& cell : table.cells) {
+    require(!cell.metrics.empty(), ErrorKind::Data, "{}: a cell of {} has no metrics; remove it",
+            file.string(), cell.task);
     for (const SweepColumn& column : columns) {
       require(cell.task != column.name || cell.data_hash == column.data_hash(), ErrorKind::Config,
               "{}: the data of {} have changed since: take the old ones or another --output",

@@ -106,6 +106,10 @@ TEST_CASE("a sweep goes on where it stopped, with the same options only", "[swee
   const SweepColumn changed{"boolq", {TaskResult{.file_hash = "another"}}};
   CHECK(contains(error_of([&] { resume_sweep(file, table.options, {changed}); }),
                  "the data of boolq have changed"));
+  SweepTable hollow = table;
+  hollow.cells[0].metrics.clear();
+  write_file_atomically(file, sweep_json(hollow));
+  CHECK(contains(error_of([&] { resume_sweep(file, table.options, {}); }), "has no metrics"));
   write_file_atomically(file, "{\"cells\": [");
   CHECK(contains(error_of([&] { resume_sweep(file, table.options, {}); }), "remove it"));
   write_file_atomically(file, "{\"cells\": 3}");
