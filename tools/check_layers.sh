@@ -20,7 +20,8 @@ awk '
     allowed["backend"] = allowed["attention"] = "core"
     allowed["cpu"] = allowed["cuda"] = allowed["dist"] = seam
     allowed["model"] = allowed["data"] = seam
-    allowed["train"] = allowed["eval"] = allowed["infer"] = domain
+    allowed["train"] = allowed["infer"] = domain
+    allowed["eval"] = domain " plot"
     allowed["analysis"] = domain " eval plot"
     allowed["plot"] = "core"
     allowed["report"] = domain " train plot"

@@ -7,15 +7,12 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/log.h"
-#include "cpu/cpu_backend.h"
-#include "eval/prefix_token.h"
 #include "eval/report.h"
 #include "eval/result_files.h"
-#include "infer/load_model.h"
 #include "tools/attention_flags.h"
 #include "tools/evaluate_flags.h"
 #include "tools/evaluate_programs.h"
+#include "tools/model_scorer.h"
 #include "tools/program.h"
 #include "tools/progress_line.h"
 
@@ -23,22 +20,32 @@ namespace {
 
 using namespace flywheel;
 
+cxxopts::Options evaluate_flags() {
+  cxxopts::Options options(
+      "evaluate", "Scores a model on benchmarks with lm-evaluation-harness's prompts and metrics.");
+  options.custom_help("--model PATH --tasks LIST [OPTION...]");
+  add_evaluation_flags(options);
+  auto option = options.add_options();
+  option("list", "print the names of all tasks");
+  option("output_path", "write results there: a folder, or a name that ends in .json",
+         cxxopts::value<std::string>(), "PATH");
+  option("log_samples", "write every request and its scores, too");
+  add_attention_flags(options);
+  return options;
+}
+
 int print_lines(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) fmt::print("{}\n", line);
   return 0;
 }
 
-std::string progress_text(const std::string& task, const ProgressLine& line, std::int64_t done,
+std::string progress_text(const TaskResult& task, const ProgressLine& line, std::int64_t done,
                           std::int64_t total) {
+  const char* unit = task.task.kind == TaskKind::Program ? "programs" : "tokens";
   const double rate = static_cast<double>(done) / std::max(line.seconds(), 1e-9);
-  return fmt::format("{}: {} of {} tokens, {:.0f} tokens/s, {:.0f} s left", task, done, total, rate,
-                     static_cast<double>(total - done) / std::max(rate, 1.0));
-}
-
-void report_cut(const TaskResult& task, std::int64_t max_length) {
-  if (task.cut_requests == 0) return;
-  log::warning("{}: {} requests were longer than {} tokens and lost their beginning",
-               task.task.name, task.cut_requests, max_length);
+  const double left = static_cast<double>(total - done) / std::max(rate, 1e-9);
+  return fmt::format("{}: {} of {} {}, {:.{}f} {}/s, {:.0f} s left", task.task.name, done, total,
+                     unit, rate, rate < 10 ? 2 : 0, unit, left);
 }
 
 // Building the model comes last: a missing file or a wrong name shows at once.
@@ -64,47 +71,22 @@ int run(int argc, char** argv) {
     results.tasks.push_back(prepare_task(task, record.options));
   }
 
-  const OpenedModel opened = open_model(record.model_name);
-  ModelConfig config = with_attention(opened.config, record.attention);
-  config.attention.per_sequence = false;  // a score depends on its own text alone
+  ModelScorer scorer(record.model_name, scoring_options(args));
+  const ModelConfig config = scored_config(scorer.opened().config, record.attention);
   if (!output.empty()) prepare_results(output, record.model_name);
-  const std::int64_t wanted = args["max_length"].as<std::int64_t>();
-  record.max_length = wanted == 0 ? config.max_positions : wanted;
-  require(record.max_length <= config.max_positions, ErrorKind::Config,
-          "--max_length {}: the model has {} positions", wanted, config.max_positions);
-  record.prefix_token = std::filesystem::is_directory(opened.path)
-                            ? prefix_token(opened.path, *opened.tokenizer)
-                            : opened.special.begin;
-  record.tokenizer_fingerprint = opened.tokenizer->fingerprint();
+  record.max_length = scorer.max_length();
+  record.prefix_token = scorer.prefix_token();
+  record.tokenizer_fingerprint = scorer.opened().tokenizer->fingerprint();
   record.attention_text = describe_attention(config);
   record.model_parameters = Transformer::cost(config, 1).parameters;
-  const RequestEncoder encoder(*opened.tokenizer, {.prefix_token = record.prefix_token,
-                                                   .add_prefix = record.add_prefix,
-                                                   .max_length = record.max_length});
-  TransformerLimits limits{.max_tokens = std::max(record.max_length, record.batch_tokens),
-                           .max_sequences = 512,
-                           .training = false};
-  record.weights = weights_type(opened.weights, config, args["weights"].as<std::string>());
-  limits.weights = record.weights;
-  if (writes_programs(results.tasks)) {
-    limits.cache_slots = kProgramsTogether;
-    limits.cache_length = record.max_length;
-  }
-  const auto backend = make_cpu_backend(args["threads"].as<int>());
-  const auto model = load_transformer(opened.weights, config, *backend, limits);
-  Scorer scorer(*model, limits, record.seed);
+  record.weights = scorer.weights();
+  scorer.use(config, writes_programs(results.tasks));
   const ProgressLine clock;
   for (TaskResult& task : results.tasks) {
     ProgressLine line;
-    if (task.task.kind == TaskKind::Program) {
-      write_programs(task, *model, limits, opened, encoder, record.seed, line);
-      continue;
-    }
-    evaluate_task(task, *model, scorer, encoder, record.options,
-                  [&](std::int64_t done, std::int64_t total) {
-                    line.show([&] { return progress_text(task.task.name, line, done, total); });
-                  });
-    report_cut(task, record.max_length);
+    scorer.evaluate(task, record.options, [&](std::int64_t done, std::int64_t total) {
+      line.show([&] { return progress_text(task, line, done, total); });
+    });
   }
   results.groups = combine_groups(registry, results.tasks);
   record.seconds = clock.seconds();

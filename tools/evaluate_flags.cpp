@@ -3,15 +3,11 @@
 #include <cstdlib>
 
 #include "core/error.h"
-#include "tools/attention_flags.h"
 #include "tools/model_flag.h"
 
 namespace flywheel {
 
-cxxopts::Options evaluate_flags() {
-  cxxopts::Options options(
-      "evaluate", "Scores a model on benchmarks with lm-evaluation-harness's prompts and metrics.");
-  options.custom_help("--model PATH --tasks LIST [OPTION...]");
+void add_evaluation_flags(cxxopts::Options& options) {
   const auto number = [](const char* value) {
     return cxxopts::value<std::int64_t>()->default_value(value);
   };
@@ -19,7 +15,6 @@ cxxopts::Options evaluate_flags() {
   option("model", kModelFlagHelp, cxxopts::value<std::string>(), "PATH");
   option("weights", kWeightsFlagHelp, cxxopts::value<std::string>()->default_value("file"), "TYPE");
   option("tasks", "names or patterns, separated by commas", cxxopts::value<std::string>(), "LIST");
-  option("list", "print the names of all tasks");
   option("data", "folder of the data sets; default: FLYWHEEL_DATA", cxxopts::value<std::string>(),
          "FOLDER");
   option("text", "the file that perplexity or recall reads", cxxopts::value<std::string>(), "FILE");
@@ -32,15 +27,10 @@ cxxopts::Options evaluate_flags() {
   option("draws", "sa: evaluate so often, with other permutations", number("1"), "N");
   option("allow-code-execution", "humaneval: run the programs that the model writes");
   option("bootstrap_iters", "for the errors of perplexities", number("100000"), "N");
-  option("output_path", "write results there: a folder, or a name that ends in .json",
-         cxxopts::value<std::string>(), "PATH");
-  option("log_samples", "write every request and its scores, too");
   option("batch_tokens", "tokens of a pass", number("4096"), "N");
   option("seed", "of the permutations", cxxopts::value<std::uint64_t>()->default_value("0"), "N");
   option("threads", "0: one a core", cxxopts::value<int>()->default_value("0"), "N");
   option("help", "print this");
-  add_attention_flags(options);
-  return options;
 }
 
 std::string text_flag(const cxxopts::ParseResult& args, const char* name) {
@@ -61,6 +51,15 @@ EvaluationOptions evaluation_options(const cxxopts::ParseResult& args) {
   require(options.draws >= 1 && options.shots >= 0, ErrorKind::Config,
           "--draws must be 1 or more, --num_fewshot not negative");
   return options;
+}
+
+ScoringOptions scoring_options(const cxxopts::ParseResult& args) {
+  return {.max_length = args["max_length"].as<std::int64_t>(),
+          .batch_tokens = args["batch_tokens"].as<std::int64_t>(),
+          .weights = args["weights"].as<std::string>(),
+          .seed = args["seed"].as<std::uint64_t>(),
+          .add_prefix = args.count("add_bos_token") != 0,
+          .threads = args["threads"].as<int>()};
 }
 
 }  // namespace flywheel

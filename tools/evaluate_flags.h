@@ -4,12 +4,14 @@
 #include <string>
 
 #include "eval/evaluation.h"
+#include "tools/model_scorer.h"
 
 namespace flywheel {
 
-// The flags of `evaluate`, and those of them that say what to evaluate.
-cxxopts::Options evaluate_flags();
+// What every program that evaluates takes: the model, the data, the documents, speed.
+void add_evaluation_flags(cxxopts::Options& options);
 EvaluationOptions evaluation_options(const cxxopts::ParseResult& args);
+ScoringOptions scoring_options(const cxxopts::ParseResult& args);
 // "" where it is not given.
 std::string text_flag(const cxxopts::ParseResult& args, const char* name);
 

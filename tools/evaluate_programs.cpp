@@ -1,7 +1,5 @@
 #include "tools/evaluate_programs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "eval/program_task.h"
@@ -16,21 +14,16 @@ bool writes_programs(const std::vector<TaskResult>& tasks) {
 
 void write_programs(TaskResult& task, Transformer& model, const TransformerLimits& limits,
                     const OpenedModel& opened, const RequestEncoder& encoder, std::uint64_t seed,
-                    ProgressLine& line) {
+                    const EvaluationProgress& progress) {
   const auto writer = [&](std::span<const std::vector<std::int32_t>> prompts,
                           const Writing& writing) {
-    std::size_t done = 0;
+    std::int64_t done = 0;
     const GenerateOptions options{.sampling = {.temperature = 0, .seed = seed},
                                   .tokens = writing.max_tokens,
                                   .stop_tokens = opened.special.end};
-    return write_until(model, limits, *opened.tokenizer, prompts, writing.until, options,
-                       [&](std::size_t, const Continuation&) {
-                         ++done;
-                         line.show([&] {
-                           return fmt::format("{}: {} of {} programs written", task.task.name, done,
-                                              prompts.size());
-                         });
-                       });
+    return write_until(
+        model, limits, *opened.tokenizer, prompts, writing.until, options,
+        [&](std::size_t, const Continuation&) { progress(++done, std::ssize(prompts)); });
   };
   evaluate_program_task(task, model.config(), encoder, writer);
 }

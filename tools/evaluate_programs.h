@@ -5,7 +5,6 @@
 
 #include "eval/evaluation.h"
 #include "infer/load_model.h"
-#include "tools/progress_line.h"
 
 namespace flywheel {
 
@@ -14,9 +13,9 @@ constexpr std::int64_t kProgramsTogether = 8;  // that the model writes at a tim
 bool writes_programs(const std::vector<TaskResult>& tasks);
 
 // A Program task with a model that has a key-value cache; the patterns run over the prompts, and
-// new tokens see all keys.
+// new tokens see all keys. Progress counts programs.
 void write_programs(TaskResult& task, Transformer& model, const TransformerLimits& limits,
                     const OpenedModel& opened, const RequestEncoder& encoder, std::uint64_t seed,
-                    ProgressLine& line);
+                    const EvaluationProgress& progress);
 
 }  // namespace flywheel

@@ -86,14 +86,27 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-}  // namespace
-
-std::string chart_file(const Chart& chart) {
-  std::string svg = gnuplot_svg(script_of(chart), chart.width, chart.height);
-  const std::string canvas = fmt::format("height=\"{}\" fill=\"none\"", chart.height);
+std::string svg_on_white(const std::string& script, int width, int height) {
+  std::string svg = gnuplot_svg(script, width, height);
+  const std::string canvas = fmt::format("height=\"{}\" fill=\"none\"", height);
   const std::size_t at = svg.find(canvas);
   if (at != std::string::npos) svg.replace(at + canvas.size() - 5, 4, "white");
   return svg;
+}
+
+}  // namespace
+
+std::string chart_file(const Chart& chart) {
+  return svg_on_white(script_of(chart), chart.width, chart.height);
+}
+
+std::string chart_sheet(const std::vector<Chart>& charts, int columns) {
+  const int count = static_cast<int>(charts.size());
+  const int rows = (count + columns - 1) / columns;
+  std::string script = fmt::format("set multiplot layout {},{}\n", rows, columns);
+  for (const Chart& chart : charts) script += "reset\n" + script_of(chart);
+  return svg_on_white(script + "unset multiplot\n", columns * charts.at(0).width,
+                      rows * charts[0].height);
 }
 
 std::string chart_in_page(const Chart& chart, const std::string& id) {

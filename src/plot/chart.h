@@ -30,7 +30,10 @@ struct Chart {
 // not installed or no series has a point.
 std::string chart_file(const Chart& chart);
 
-// The same to stand in an HTML page: axes and text have the colour of the text around it, on
+// Several charts in one file, row by row, all as large as the first.
+std::string chart_sheet(const std::vector<Chart>& charts, int columns);
+
+// One chart to stand in an HTML page: axes and text have the colour of the text around it, on
 // nothing, so that it is readable in light and dark; `id` is its own within the page.
 std::string chart_in_page(const Chart& chart, const std::string& id);
 
