@@ -11,8 +11,8 @@
 namespace flywheel::cuda {
 
 // What the kernels need from `plan`: its tiles, in the order in which blocks take them, the longest
-// rows of full attention first.
-void list_tiles(const AttentionPlan& plan, std::vector<AttentionTile>& tiles);
+// rows of full attention first. Returns the plan's even_tokens.
+std::int64_t list_tiles(const AttentionPlan& plan, std::vector<AttentionTile>& tiles);
 
 // The device's copies of plans, by address. Memory grows only when a plan first needs more.
 class AttentionPlans {
