@@ -65,6 +65,17 @@ std::int64_t list_tiles(const AttentionPlan& plan, std::vector<AttentionTile>& t
   return even_begin;
 }
 
+BlockCounts count_blocks(const AttentionPlan& plan) {
+  std::vector<AttentionTile> tiles;
+  DevicePlan lists{};
+  lists.even_tokens = list_tiles(plan, tiles);
+  lists.tiles = tiles.data();
+  lists.tile_count = std::ssize(tiles);
+  lists.slot_position = plan.slot_position().data();
+  lists.slot_rank = plan.slot_rank().data();
+  return count_blocks(lists);
+}
+
 struct AttentionPlans::Copy {
   std::vector<AttentionTile> tiles;
   std::vector<std::byte> staged;  // tiles, then the positions and ranks of the slots
