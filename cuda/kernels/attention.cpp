@@ -7,8 +7,6 @@
 namespace flywheel::cuda {
 namespace {
 
-constexpr std::int64_t kLargestHead = 256;
-
 HeadRows rows_of(const TensorView& view) {
   return {view.data, view.stride(0), view.stride(1)};
 }
@@ -29,9 +27,7 @@ bool fits_tensor_cores(DType dtype, const AttentionArgs& args,
 template <class Args>
 AttentionArgs common_args(const Args& args, const DevicePlan& plan) {
   const std::int64_t size = args.q.shape[2];
-  require(size % 8 == 0 && size <= kLargestHead, ErrorKind::Shape,
-          "attention: the head size is {}; the CUDA backend takes multiples of 8 up to {}", size,
-          kLargestHead);
+  check_head_size(size, 8);
   AttentionArgs attention{};
   attention.q = rows_of(args.q);
   attention.k = rows_of(args.k);
@@ -48,6 +44,13 @@ AttentionArgs common_args(const Args& args, const DevicePlan& plan) {
 }
 
 }  // namespace
+
+void check_head_size(std::int64_t size, std::int64_t step) {
+  constexpr std::int64_t kLargest = 256;
+  require(size % step == 0 && size <= kLargest, ErrorKind::Shape,
+          "attention: the head size is {}; the CUDA backend takes multiples of {} up to {}", size,
+          step, kLargest);
+}
 
 void attention_forward(const AttentionForward& args, const DevicePlan& plan, cudaStream_t stream) {
   if (args.q.elements() == 0) return;

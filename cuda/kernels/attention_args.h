@@ -27,6 +27,9 @@ struct AttentionArgs {
   bool accumulate;
 };
 
+// Error Shape unless the head size is a multiple of `step` up to 256.
+void check_head_size(std::int64_t size, std::int64_t step);
+
 constexpr float kLog2E = 1.44269504F;
 constexpr float kLn2 = 0.693147181F;
 
