@@ -58,6 +58,12 @@ std::string resume_command(const char* program, const std::vector<std::string>& 
   return command + " --resume";
 }
 
+// Another program of the same folder, called in the same way.
+std::string program_beside(const std::string& program, const std::string& name) {
+  const std::size_t slash = program.find_last_of('/');
+  return slash == std::string::npos ? name : program.substr(0, slash + 1) + name;
+}
+
 std::vector<std::string> continue_prompts(Transformer& model, const TransformerLimits& limits,
                                           const Tokenizer& tokenizer, const SamplesConfig& samples,
                                           std::uint64_t seed) {
@@ -98,7 +104,12 @@ int run(int argc, char** argv) {
   if (flags.count("dry-run") > 0) {
     preview_run(config, console);
   } else {
-    run_training(config, {resume, overwrite, resume_command(program, arguments), continue_prompts},
+    run_training(config,
+                 {.resume = resume,
+                  .overwrite = overwrite,
+                  .resume_command = resume_command(program, arguments),
+                  .report_program = shell_quote(program_beside(program, "report")),
+                  .continue_prompts = continue_prompts},
                  console);
   }
   return 0;

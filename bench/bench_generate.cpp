@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <cxxopts.hpp>
 #include <numeric>
 #include <vector>
@@ -30,24 +31,39 @@ ModelConfig roomy(const std::string& name) {
 }
 
 // What a decoded token must read: every weight of a product, and the cached keys and values.
-double bytes_of_step(const ModelConfig& model, std::int64_t context, std::int64_t batch) {
+double bytes_of_step(const ModelConfig& model, DType type, std::int64_t context,
+                     std::int64_t batch) {
   const ModelConfig config = with_defaults(model);
   const auto weights = static_cast<double>(Transformer::cost(config, 1).matmul_parameters);
   const auto cached =
       static_cast<double>(2 * config.layers * config.kv_heads * config.head_dim * context * batch);
-  return 4 * (weights + cached);
+  const double bytes_a_weight = static_cast<double>(row_bytes(type, 32)) / 32;
+  return bytes_a_weight * weights + 4 * cached;
 }
 
-void measure(const char* name, const ModelConfig& config, std::int64_t context, std::int64_t batch,
-             Backend& backend, MachineProbe& probe, bool breakdown) {
+// Which values they are makes no difference to the time.
+void fill_weights(Transformer& model, DType type) {
+  if (type == DType::F32) return model.initialize(1);
+  for (const Parameter& parameter : model.parameters()) {
+    const TensorView& value = parameter.value;
+    const std::int64_t bytes = value.shape.rank() == 2
+                                   ? value.shape[0] * row_bytes(value.dtype, value.shape[1])
+                                   : value.bytes();
+    std::memset(value.data, 0, static_cast<std::size_t>(bytes));
+  }
+}
+
+void measure(const char* name, const ModelConfig& config, DType type, std::int64_t context,
+             std::int64_t batch, Backend& backend, MachineProbe& probe, bool breakdown) {
   TimingBackend timed(backend);
   const TransformerLimits limits{.max_tokens = context * batch,
                                  .max_sequences = batch,
                                  .training = false,
                                  .cache_slots = batch,
-                                 .cache_length = context + kDecoded + 1};
+                                 .cache_length = context + kDecoded + 1,
+                                 .weights = type};
   Transformer model(config, timed, limits);
-  model.initialize(1);
+  fill_weights(model, type);
   SequencePacker packer;
   const std::vector<std::int32_t> tokens(static_cast<std::size_t>(context), 7);
   const std::vector<std::int32_t> targets(tokens.size(), -1);
@@ -67,7 +83,7 @@ void measure(const char* name, const ModelConfig& config, std::int64_t context, 
   std::vector<double> shares;
   double best = 1e30;
   double total = 0;
-  const double bytes = bytes_of_step(config, context + kDecoded / 2, batch);
+  const double bytes = bytes_of_step(config, type, context + kDecoded / 2, batch);
   const std::vector<std::int32_t> next(slots.size(), 5);
   for (std::int64_t i = 0; i < kDecoded; ++i) {
     const double before = probe.sample_read();
@@ -80,10 +96,11 @@ void measure(const char* name, const ModelConfig& config, std::int64_t context, 
   }
   const auto count = static_cast<double>(batch);
   fmt::print(
-      "{:9} context {:5} batch {}: prefill {:8.0f} tokens/s; decode {:7.1f} tokens/s, {:6.2f} ms a "
+      "{:9} {:4} context {:5} batch {}: prefill {:8.0f} tokens/s; decode {:7.1f} tokens/s, {:6.2f} "
+      "ms a "
       "step, {:5.1f} MB read, {:5.1f} GB/s, {:.2f} of a plain read (median)\n",
-      name, context, batch, static_cast<double>(context) * count / prefill, count / best,
-      1e3 * best, 1e-6 * bytes, 1e-9 * bytes / best, median(shares));
+      name, name_of(type), context, batch, static_cast<double>(context) * count / prefill,
+      count / best, 1e3 * best, 1e-6 * bytes, 1e-9 * bytes / best, median(shares));
   if (!breakdown) return;
   for (const auto& [op, seconds] : timed.seconds()) {
     fmt::print("  {:24} {:9.3f} ms {:5.1f} %\n", op, 1e3 * seconds / kDecoded,
@@ -100,8 +117,11 @@ int run(const cxxopts::ParseResult& flags) {
   for (const auto batch : flags["batch"].as<std::vector<std::int64_t>>()) {
     for (const auto context : flags["context"].as<std::vector<std::int64_t>>()) {
       const bool breakdown = flags.count("breakdown") != 0;
-      measure("llama 10m", roomy("10m"), context, batch, *backend, probe, breakdown);
-      measure("gpt2 124m", roomy("124m"), context, batch, *backend, probe, breakdown);
+      for (const DType type : {DType::F32, DType::BF16, DType::Q8_0}) {
+        measure("llama 10m", roomy("10m"), type, context, batch, *backend, probe, breakdown);
+        measure("gpt2 124m", roomy("124m"), type, context, batch, *backend, probe, breakdown);
+        measure("llama 360m", roomy("360m"), type, context, batch, *backend, probe, breakdown);
+      }
     }
   }
   fmt::print("plain read of memory: {:.1f} GB/s at best\n", probe.read_gb_per_second());

@@ -108,6 +108,8 @@ AttentionPlans::~AttentionPlans() = default;
 void AttentionPlans::upload(const AttentionPlan& plan, const Stream& stream) {
   require(plan.tile() == kAttentionTile, ErrorKind::Internal,
           "a plan has tiles of {} ranks; the CUDA backend walks {}", plan.tile(), kAttentionTile);
+  require(plan.pattern().kind != AttentionKind::Moba, ErrorKind::Config,
+          "moba is not on the CUDA backend yet: take the CPU");
   std::unique_ptr<Copy>& copy = copies_[&plan];
   if (!copy) copy = std::make_unique<Copy>();
   check(cudaEventSynchronize(copy->copied), "cudaEventSynchronize");

@@ -21,7 +21,9 @@ awk '
     allowed["cpu"] = allowed["cuda"] = allowed["dist"] = seam
     allowed["model"] = allowed["data"] = seam
     allowed["train"] = allowed["eval"] = allowed["infer"] = domain
-    allowed["analysis"] = domain " eval"
+    allowed["analysis"] = domain " eval plot"
+    allowed["plot"] = "core"
+    allowed["report"] = domain " train plot"
     # Headers that hold heavy ones, for .cpp files only.
     heavy_header["src/core/json_fields.h"] = heavy_header["src/data/json_node.h"] = 1
     heavy_header["src/data/tokenizer_json_parts.h"] = heavy_header["src/eval/tasks/documents.h"] = 1

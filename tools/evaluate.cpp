@@ -84,6 +84,7 @@ int run(int argc, char** argv) {
   TransformerLimits limits{.max_tokens = std::max(record.max_length, record.batch_tokens),
                            .max_sequences = 512,
                            .training = false};
+  limits.weights = weights_type(opened.weights, config, args["weights"].as<std::string>());
   if (writes_programs(results.tasks)) {
     limits.cache_slots = kProgramsTogether;
     limits.cache_length = record.max_length;

@@ -17,6 +17,7 @@ cxxopts::Options evaluate_flags() {
   };
   auto option = options.add_options();
   option("model", kModelFlagHelp, cxxopts::value<std::string>(), "PATH");
+  option("weights", kWeightsFlagHelp, cxxopts::value<std::string>()->default_value("file"), "TYPE");
   option("tasks", "names or patterns, separated by commas", cxxopts::value<std::string>(), "LIST");
   option("list", "print the names of all tasks");
   option("data", "folder of the data sets; default: FLYWHEEL_DATA", cxxopts::value<std::string>(),

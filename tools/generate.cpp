@@ -35,6 +35,7 @@ cxxopts::Options make_options() {
   options.custom_help("--model PATH [--prompt TEXT | --prompts FILE] [OPTION...]");
   auto option = options.add_options();
   option("model", kModelFlagHelp, cxxopts::value<std::string>(), "PATH");
+  option("weights", kWeightsFlagHelp, cxxopts::value<std::string>()->default_value("file"), "TYPE");
   option("prompt", "text to continue, may be repeated; without one, begin a document",
          cxxopts::value<std::vector<std::string>>(), "TEXT");
   option("prompts", "a prompt a line; in .jsonl the key \"prompt\" of each object",
@@ -127,8 +128,9 @@ int run(int argc, char** argv) {
   GenerateOutput output(*opened.tokenizer, opened.special, read_texts(args),
                         args["num-samples"].as<std::int64_t>(), unescaped(stops),
                         args.count("json") != 0);
-  const TransformerLimits limits = generation_limits(
-      opened.config, output.prompt_lengths(), generation.tokens, args["batch"].as<std::int64_t>());
+  TransformerLimits limits = generation_limits(opened.config, output.prompt_lengths(),
+                                               generation.tokens, args["batch"].as<std::int64_t>());
+  limits.weights = weights_type(opened.weights, opened.config, args["weights"].as<std::string>());
   const auto backend = make_cpu_backend(args["threads"].as<int>());
   const auto model = load_transformer(opened.weights, opened.config, *backend, limits);
   output.begin();

@@ -6,9 +6,9 @@ set -euo pipefail
 
 packages=(
   cmake ninja-build g++ pkg-config
-  libhwy-dev libopenblas-dev libpcre2-dev libutf8proc-dev libxxhash-dev
+  libhwy-dev libigraph-dev libopenblas-dev libpcre2-dev libutf8proc-dev libxxhash-dev
   libcxxopts-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
-  libprotobuf-dev protobuf-compiler catch2
+  libprotobuf-dev protobuf-compiler catch2 gnuplot-nox
 )
 case "${1:-}" in
   "") ;;

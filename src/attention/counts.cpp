@@ -51,10 +51,22 @@ std::int64_t stochastic_pairs(const AttentionPlan& plan, std::int64_t sequence) 
   return pairs;
 }
 
+// A query sees its block up to itself, and top_k - 1 whole blocks or all that there are before.
+std::int64_t block_pairs(const AttentionPattern& pattern, std::int64_t n) {
+  std::int64_t pairs = 0;
+  for (std::int64_t begin = 0; begin < n; begin += pattern.block) {
+    const std::int64_t rows = std::min(pattern.block, n - begin);
+    const std::int64_t before = std::min(begin, (pattern.top_k - 1) * pattern.block);
+    pairs += rows * (rows + 1) / 2 + rows * before;
+  }
+  return pairs;
+}
+
 std::int64_t sequence_pairs(const AttentionPlan& plan, std::int64_t sequence) {
   const std::int64_t n = plan.length(sequence);
   if (plan.pattern().sees_all(n)) return n * (n + 1) / 2;
   if (plan.pattern().kind == AttentionKind::Sa) return stochastic_pairs(plan, sequence);
+  if (plan.pattern().kind == AttentionKind::Moba) return block_pairs(plan.pattern(), n);
   const std::int64_t window = plan.pattern().window;
   return window * (window + 1) / 2 + (n - window) * window;
 }
@@ -67,6 +79,7 @@ double mean_visible_keys(const AttentionPattern& pattern, std::int64_t n) {
     const double w = to_double(pattern.window);
     return w - w * (w - 1) / (2 * to_double(n));
   }
+  if (pattern.kind == AttentionKind::Moba) return to_double(block_pairs(pattern, n)) / to_double(n);
   // Two tokens whose ranks are in band see each other one way: the later one sees the earlier.
   if (pattern.circular) return to_double(pattern.slots() + 1) / 2;
   const std::int64_t above = pattern.offset();

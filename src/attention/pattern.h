@@ -7,10 +7,10 @@
 
 namespace flywheel {
 
-enum class AttentionKind : std::uint8_t { Full, Swa, Sa };
+enum class AttentionKind : std::uint8_t { Full, Swa, Sa, Moba };
 constexpr auto enum_names(AttentionKind) {
   return std::array{EnumName{"full", AttentionKind::Full}, EnumName{"swa", AttentionKind::Swa},
-                    EnumName{"sa", AttentionKind::Sa}};
+                    EnumName{"sa", AttentionKind::Sa}, EnumName{"moba", AttentionKind::Moba}};
 }
 
 // Which ranks around a query's own are in its band.
@@ -30,13 +30,18 @@ constexpr auto enum_names(Budget) {
 //   full  j <= i
 //   swa   j <= i and i - j < window
 //   sa    j <= i and ((sigma(i) - sigma(j) + offset) mod n) < slots, sigma a random permutation
+//   moba  j <= i and j is in the query's own block or in one of the top_k - 1 earlier blocks whose
+//         mean key fits the query best, chosen by each query head (mixture of block attention, Lu
+//         et al. 2025); forward only
 struct AttentionPattern {
   AttentionKind kind = AttentionKind::Full;
-  std::int64_t window = 0;  // keys; unused by full
+  std::int64_t window = 0;  // keys; unused by full and moba
   Band band = Band::Centered;
   Budget budget = Budget::Slots;
   bool circular = true;       // sa: the ranks form a circle; false clips the band at both ends
   bool per_sequence = false;  // sa: each sequence of the batch has a permutation of its own
+  std::int64_t block = 0;     // moba: keys of a block
+  std::int64_t top_k = 0;     // moba: blocks that a query sees, its own among them
 
   bool operator==(const AttentionPattern&) const = default;
 
@@ -47,6 +52,7 @@ struct AttentionPattern {
   bool sees_all(std::int64_t n) const {
     if (kind == AttentionKind::Full) return true;
     if (kind == AttentionKind::Swa) return window >= n;
+    if (kind == AttentionKind::Moba) return top_k >= (n + block - 1) / block;
     return circular ? slots() >= n : offset() >= n - 1 && slots() - 1 - offset() >= n - 1;
   }
 };

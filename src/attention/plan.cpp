@@ -13,9 +13,15 @@ AttentionPlan::AttentionPlan(const AttentionPattern& pattern, std::int64_t tile,
       max_tokens_(max_tokens),
       max_sequences_(max_sequences),
       permuter_(pattern.kind == AttentionKind::Sa ? max_tokens : 0) {
-  require(pattern.kind == AttentionKind::Full || pattern.window >= 1, ErrorKind::Config,
-          "attention pattern '{}': window is {}; expected 1 key or more",
-          name_of_enum(pattern.kind), pattern.window);
+  if (pattern.kind == AttentionKind::Moba) {
+    require(pattern.block >= 1 && pattern.top_k >= 1, ErrorKind::Config,
+            "attention pattern 'moba': {} blocks of {} keys; expected 1 or more of both",
+            pattern.top_k, pattern.block);
+  } else {
+    require(pattern.kind == AttentionKind::Full || pattern.window >= 1, ErrorKind::Config,
+            "attention pattern '{}': window is {}; expected 1 key or more",
+            name_of_enum(pattern.kind), pattern.window);
+  }
   cu_seqlens_.reserve(static_cast<std::size_t>(max_sequences) + 1);
   if (pattern.kind != AttentionKind::Sa) return;
   const auto tokens = static_cast<std::size_t>(max_tokens);

@@ -25,6 +25,10 @@ TileWalk::TileWalk(const AttentionPattern& pattern, std::int64_t n, std::int64_t
     below_ = pattern.window - 1;
     return;
   }
+  if (kind_ == AttentionKind::Moba) {
+    block_ = pattern.block;
+    return;
+  }
   above_ = std::min(pattern.offset(), n - 1);
   below_ = std::min(pattern.slots() - 1 - pattern.offset(), n - 1);
   circular_ = pattern.circular;
@@ -42,6 +46,7 @@ TileWalk::Interval TileWalk::keys(std::int64_t query_tile) const {
   if (kind_ == AttentionKind::Swa) {
     return {std::max<std::int64_t>(0, begin - below_) / tile_, query_tile};
   }
+  if (kind_ == AttentionKind::Moba) return {block_begin(begin) / tile_, query_tile};
   if (visits_all_) return {0, tiles_ - 1};
   std::int64_t lowest = begin - below_;
   std::int64_t highest = end - 1 + above_;
@@ -73,6 +78,10 @@ std::int32_t TileWalk::rank_shift(std::int64_t virtual_tile) const {
 
 bool TileWalk::inside_band(std::int64_t query_tile, std::int64_t virtual_tile) const {
   if (kind_ == AttentionKind::Full) return true;
+  if (kind_ == AttentionKind::Moba) {
+    const std::int64_t last_query = query_tile * tile_ + rows(query_tile) - 1;
+    return virtual_tile * tile_ >= block_begin(last_query);
+  }
   if (kind_ == AttentionKind::Swa || wrap() == 0) {
     return ranks_inside(query_tile, key_tile(virtual_tile), rank_shift(virtual_tile));
   }

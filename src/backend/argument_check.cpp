@@ -102,6 +102,16 @@ void ArgumentCheck::strided_in(const char* name, const TensorView& view, Shape s
   no_overlap(name, view);
 }
 
+void ArgumentCheck::weights(const char* name, const TensorView& view, Shape shape) {
+  const bool kept =
+      view.dtype == DType::BF16 || view.dtype == DType::F16 || view.dtype == DType::Q8_0;
+  if (!kept || view.device != DeviceKind::Cpu) return strided_in(name, view, shape);
+  tensor(name, view, shape, view.dtype);
+  that(shape.rank() == 2 && shape[1] % 32 == 0,
+       "the rows of 16-bit and 8-bit weights are multiples of 32 elements");
+  no_overlap(name, view);
+}
+
 void ArgumentCheck::absent(const char* name, const TensorView& view, const char* reason) const {
   require(!view, ErrorKind::Shape, "{}: {} is given; expected none {}", op_, name, reason);
 }

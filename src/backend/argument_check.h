@@ -34,6 +34,8 @@ class ArgumentCheck {
   // The same with any strides; the innermost axis is contiguous.
   void strided_out(const char* name, const TensorView& view, Shape shape);
   void strided_in(const char* name, const TensorView& view, Shape shape);
+  // A matrix of any type that weights are kept in, on the CPU; elsewhere F32.
+  void weights(const char* name, const TensorView& view, Shape shape);
   // An optional argument that must not be given: "bias is given; expected none with accumulate".
   void absent(const char* name, const TensorView& view, const char* reason) const;
 

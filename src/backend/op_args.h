@@ -21,7 +21,8 @@ class AttentionPlan;
 struct Matmul {
   TensorView out;   // [M, N], rows may be strided
   TensorView a;     // [M, K], or [K, M] if transpose_a; rows may be strided
-  TensorView b;     // [K, N], or [N, K] if transpose_b; rows may be strided
+  TensorView b;     // [K, N], or [N, K] if transpose_b; rows may be strided. On the CPU it may be
+                    // BF16, F16 or Q8_0: the bits are those of the same values in F32
   TensorView bias;  // [N], optional; not together with accumulate
   bool transpose_a = false;
   bool transpose_b = false;
@@ -40,7 +41,7 @@ struct BiasBackward {
 struct EmbeddingForward {
   TensorView out;             // [T, d]
   TensorView ids;             // [T] i32, each below V
-  TensorView table;           // [V, d]
+  TensorView table;           // [V, d]; on the CPU also BF16, F16 or Q8_0
   TensorView position_table;  // [P, d], optional
   TensorView positions;       // [T] i32, needed with position_table
 };

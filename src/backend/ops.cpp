@@ -11,7 +11,7 @@ void matmul(Backend& backend, const Matmul& args) {
   const std::int64_t K = a[args.transpose_a ? 0 : 1];
   op.strided_out("out", args.out, {M, N});
   op.strided_in("a", args.a, args.transpose_a ? Shape{K, M} : Shape{M, K});
-  op.strided_in("b", args.b, args.transpose_b ? Shape{N, K} : Shape{K, N});
+  op.weights("b", args.b, args.transpose_b ? Shape{N, K} : Shape{K, N});
   if (args.bias) op.in("bias", args.bias, {N});
   if (args.accumulate) op.absent("bias", args.bias, "with accumulate");
   op.that(!(args.few_rows && args.transpose_a), "few_rows does not go with transpose_a");
@@ -31,7 +31,7 @@ void embedding_forward(Backend& backend, const EmbeddingForward& args) {
   const auto [T, d] = op.dims<2>("out", args.out);
   op.out("out", args.out, {T, d});
   op.in("ids", args.ids, {T}, DType::I32);
-  op.in("table", args.table, {op.dims<2>("table", args.table)[0], d});
+  op.weights("table", args.table, {op.dims<2>("table", args.table)[0], d});
   if (args.position_table) {
     const auto [P, width] = op.dims<2>("position_table", args.position_table);
     op.in("position_table", args.position_table, {P, d});
@@ -312,7 +312,7 @@ void grouped_matmul(Backend& backend, const GroupedMatmul& args) {
   const std::int64_t E = op.dims<1>("offsets", args.offsets)[0] - 1;
   op.out("out", args.out, {R, N});
   op.in("a", args.a, {R, K});
-  op.in("b", args.b, {E * N, K});
+  op.weights("b", args.b, {E * N, K});
   op.in("offsets", args.offsets, {E + 1}, DType::I32);
   backend.grouped_matmul(args);
 }

@@ -41,6 +41,14 @@ TensorView TensorView::reshaped(Shape extents) const {
   return TensorView(data, dtype, extents, device);
 }
 
+TensorView TensorView::of_weights(void* memory, DType type, Shape extents, DeviceKind where) {
+  TensorView view(memory, type, extents, where);
+  if (extents.rank() == 2) {
+    view.strides[0] = row_bytes(type, extents[1]) / size_of(type);
+  }
+  return view;
+}
+
 TensorView TensorView::heads_first(void* memory, DType type, std::int64_t tokens,
                                    std::int64_t heads, std::int64_t head_dim, DeviceKind where) {
   TensorView view(memory, type, Shape{tokens, heads, head_dim}, where);

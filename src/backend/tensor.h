@@ -32,6 +32,10 @@ struct TensorView {
     }
   }
 
+  // A [rows, columns] matrix of whole rows of a type that weights are kept in.
+  static TensorView of_weights(void* memory, DType type, Shape extents,
+                               DeviceKind where = DeviceKind::Cpu);
+
   explicit operator bool() const { return data != nullptr; }
   std::int64_t stride(int axis) const { return strides[static_cast<unsigned>(axis)]; }
   std::int64_t elements() const { return shape.elements(); }

@@ -1,5 +1,7 @@
 #include "core/stored_type.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 
@@ -65,6 +67,27 @@ void read_q4_1(const std::byte* block, std::span<float, kBlock> out) {
   read_nibbles(block + 4, out, [&](int q) { return scale * static_cast<float>(q) + minimum; });
 }
 
+void write_q8_0(std::span<const float, kBlock> values, std::byte* block) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::abs(value));
+  const float scale = largest / 127;
+  const float inverse = scale > 0 ? 1 / scale : 0;
+  const std::uint16_t half = float_to_half(scale);
+  std::memcpy(block, &half, sizeof(half));
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    const auto quant = static_cast<std::int8_t>(std::round(values[i] * inverse));
+    std::memcpy(block + sizeof(half) + i, &quant, 1);
+  }
+}
+
+template <class Convert>
+void write_halves(std::span<const float> values, std::byte* out, const Convert& convert) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::uint16_t half = convert(values[i]);
+    std::memcpy(out + i * sizeof(half), &half, sizeof(half));
+  }
+}
+
 template <class Read>
 void convert_blocks(StoredType type, const std::byte* blocks, std::span<float> out,
                     const Read& read) {
@@ -120,6 +143,29 @@ void to_floats(StoredType type, const std::byte* blocks, std::span<float> out) {
       break;
   }
   fail(ErrorKind::Internal, "elements of an unsupported type cannot be read");
+}
+
+void from_floats(StoredType type, std::span<const float> values, std::byte* blocks) {
+  require(static_cast<std::int64_t>(values.size()) % block_of(type).elements == 0,
+          ErrorKind::Internal, "{} elements are not whole blocks of {}", values.size(),
+          name_of(type));
+  switch (type) {
+    case StoredType::F32:
+      if (!values.empty()) std::memcpy(blocks, values.data(), values.size_bytes());
+      return;
+    case StoredType::F16:
+      return write_halves(values, blocks, float_to_half);
+    case StoredType::BF16:
+      return write_halves(values, blocks, float_to_bf16);
+    case StoredType::Q8_0:
+      for (std::size_t i = 0; i < values.size(); i += kBlock) {
+        write_q8_0(values.subspan(i).first<kBlock>(), blocks);
+        blocks += block_of(type).bytes;
+      }
+      return;
+    default:
+      fail(ErrorKind::Internal, "floats are not written as {}", name_of(type));
+  }
 }
 
 }  // namespace flywheel

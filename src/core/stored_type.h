@@ -25,4 +25,8 @@ StoredType stored_type(std::string_view name);  // Unsupported where the name is
 // any other reader.
 void to_floats(StoredType type, const std::byte* blocks, std::span<float> out);
 
+// The nearest that F32, F16, BF16 or Q8_0 can hold; whole blocks. Q8_0: d = max |w| / 127, q = w /
+// d rounded, as ggml does.
+void from_floats(StoredType type, std::span<const float> values, std::byte* blocks);
+
 }  // namespace flywheel

@@ -1,4 +1,5 @@
 #include "attention/plan.h"
+#include "core/error.h"
 #include "cpu/attention.h"
 #include "cpu/attention_scratch.h"
 #include "cpu/attention_tasks.h"
@@ -255,7 +256,7 @@ void attention_backward_task(const AttentionBackward& args, const AttentionTask&
                              std::int64_t ring_tiles, float* scratch) {
   const bool stochastic = !args.plan->pattern().sees_all(args.plan->length(task.sequence)) &&
                           args.plan->pattern().kind == AttentionKind::Sa;
-  const auto run = stochastic ? run_backward_sized<kStochasticVectors> : run_backward_sized<2>;
+  const auto run = stochastic ? run_backward_sized<kNarrowVectors> : run_backward_sized<2>;
   run(args, task, ring_tiles, scratch);
 }
 
@@ -272,6 +273,8 @@ HWY_EXPORT(attention_backward_task);
 
 void attention_backward(const AttentionBackward& args, ThreadPool& pool,
                         AttentionWorkspace& workspace) {
+  require(args.plan->pattern().kind != AttentionKind::Moba, ErrorKind::Config,
+          "attention pattern 'moba' has no backward pass");
   const std::array<const TensorView*, 4> key_rows{&args.k, &args.v, &args.dk, &args.dv};
   const std::int64_t ring_tiles = ring_capacity(*args.plan, key_rows);
   ScratchCutter counter(nullptr);

@@ -2,6 +2,7 @@
 
 #include "attention/plan.h"
 #include "cpu/attention.h"
+#include "cpu/attention_moba.h"
 #include "cpu/attention_scratch.h"
 #include "cpu/attention_tasks.h"
 
@@ -10,16 +11,13 @@
 #include "hwy/foreach_target.h"
 // foreach_target.h goes before highway.h.
 #include "cpu/attention_products-inl.h"
+#include "cpu/attention_softmax-inl.h"
 #include "cpu/attention_tiles-inl.h"
-#include "cpu/simd_math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Below every score that is not masked, above kMasked: the running maximum before the first key.
-constexpr float kNoMaximum = -1e20F;
 
 // The running softmax of a query tile, in base 2 (Milakov & Gimelshein 2018).
 struct ForwardTile : QueryRows {
@@ -109,42 +107,12 @@ class ForwardTask {
                               visible.begin, visible.end, buffers_.scores);
       mask_visible_rows<kVectors>(sequence_, tile, panel, keys, visible, buffers_.scores);
       F32Vector correction[kVectors];
-      softmax(tile, panel, visible, correction);
+      softmax_rows<kVectors>(visible.begin, visible.end, buffers_.scores, tile.max + panel * kWidth,
+                             tile.sum + panel * kWidth, correction);
       multiply_values<kVectors>(size_, keys_.v(v) + visible.begin * size_,
                                 buffers_.scores + visible.begin * kWidth,
                                 visible.end - visible.begin, correction,
                                 tile.buffers.out_panels + panel * kWidth * size_);
-    }
-  }
-
-  // Turns scores into weights under the new maximum; `correction` brings the old sums to it.
-  HWY_INLINE void softmax(ForwardTile& tile, std::int64_t panel, const VisibleRows& visible,
-                          F32Vector* correction) {
-    const F32 d;
-    for (int v = 0; v < kVectors; ++v) {
-      float* scores = buffers_.scores + v * kLanes;
-      float* running_max = tile.max + panel * kWidth + v * kLanes;
-      float* running_sum = tile.sum + panel * kWidth + v * kLanes;
-      const auto old_max = hn::Load(d, running_max);
-      auto max0 = old_max;
-      auto max1 = old_max;
-      std::int64_t r = visible.begin;
-      for (; r + 2 <= visible.end; r += 2) {
-        max0 = hn::Max(max0, hn::LoadU(d, scores + r * kWidth));
-        max1 = hn::Max(max1, hn::LoadU(d, scores + (r + 1) * kWidth));
-      }
-      if (r < visible.end) max0 = hn::Max(max0, hn::LoadU(d, scores + r * kWidth));
-      const auto max = hn::Max(max0, max1);
-      auto sum = hn::Zero(d);
-      FLYWHEEL_UNROLL(4)
-      for (r = visible.begin; r < visible.end; ++r) {
-        const auto weight = exp2(d, hn::Sub(hn::LoadU(d, scores + r * kWidth), max));
-        hn::StoreU(weight, d, scores + r * kWidth);
-        sum = hn::Add(sum, weight);
-      }
-      correction[v] = exp2(d, hn::Sub(old_max, max));
-      hn::Store(max, d, running_max);
-      hn::Store(hn::MulAdd(hn::Load(d, running_sum), correction[v], sum), d, running_sum);
     }
   }
 
@@ -194,9 +162,9 @@ void run_forward_sized(const AttentionForward& args, const AttentionTask& task,
 
 void attention_forward_task(const AttentionForward& args, const AttentionTask& task,
                             std::int64_t ring_tiles, float* scratch) {
-  const bool stochastic = !args.plan->pattern().sees_all(args.plan->length(task.sequence)) &&
-                          args.plan->pattern().kind == AttentionKind::Sa;
-  const auto run = stochastic ? run_forward_sized<kStochasticVectors> : run_forward_sized<2>;
+  const TileWalk walk(args.plan->pattern(), args.plan->length(task.sequence), kTile);
+  const bool narrow = walk.kind() == AttentionKind::Sa || walk.kind() == AttentionKind::Moba;
+  const auto run = narrow ? run_forward_sized<kNarrowVectors> : run_forward_sized<2>;
   run(args, task, ring_tiles, scratch);
 }
 
@@ -217,12 +185,13 @@ void attention_forward(const AttentionForward& args, ThreadPool& pool,
   const std::int64_t ring_tiles = ring_capacity(*args.plan, key_rows);
   ScratchCutter counter(nullptr);
   ForwardBuffers(counter, args.q.shape[2], ring_tiles);
-  workspace.reserve(pool.size(), counter.used());
+  workspace.reserve(pool.size(), std::max(counter.used(), chosen_blocks_floats(args)));
   list_tasks(*args.plan, args.q.shape[1], pool.size(), workspace.tasks());
   pool.for_each(std::ssize(workspace.tasks()), [&](std::int64_t task, int thread) {
+    const AttentionTask& chosen = workspace.tasks()[static_cast<std::size_t>(task)];
     HWY_DYNAMIC_DISPATCH(attention_forward_task)
-    (args, workspace.tasks()[static_cast<std::size_t>(task)], ring_tiles,
-     workspace.scratch(thread));
+    (args, chosen, ring_tiles, workspace.scratch(thread));
+    add_chosen_blocks(args, chosen, workspace.scratch(thread));
   });
 }
 

@@ -41,9 +41,9 @@ constexpr int kBlockRows = HWY_TARGET == HWY_AVX2 ? 6 : 8;
 template <int kVectors>
 constexpr int kTallRows = kVectors == 1 ? 2 * kBlockRows : kBlockRows;
 
-// Vectors in a panel of sa, whose visible keys vary from query to query: wide panels would compute
-// more that is masked.
-constexpr int kStochasticVectors = kLanes > 8 ? 1 : 2;
+// Vectors in a panel of sa and moba, whose visible keys vary from query to query: wide panels would
+// compute more that is masked.
+constexpr int kNarrowVectors = kLanes > 8 ? 1 : 2;
 
 // The head size, known to the compiler unless kSize is 0.
 template <int kSize>
@@ -223,13 +223,15 @@ HWY_INLINE void transpose_8x8(const Load& load, const Store& store) {
   }
 }
 
-// Rows (one pointer each) to panels [kTile / kWidth][size][kWidth], times `factor`.
+// Rows (one pointer each) to panels [kTile / kWidth][size][kWidth], times `factor`. `count`, a
+// multiple of 8: only so many.
 template <int kVectors, class Size>
-HWY_INLINE void rows_to_panels(Size size, const float* const* rows, float factor, float* panels) {
+HWY_INLINE void rows_to_panels(Size size, const float* const* rows, float factor, float* panels,
+                               std::int64_t count = kTile) {
   constexpr std::int64_t kWidth = kVectors * kLanes;
   const hn::FixedTag<float, 8> d;
   const auto scale = hn::Set(d, factor);
-  for (std::int64_t r = 0; r < kTile; r += 8) {
+  for (std::int64_t r = 0; r < count; r += 8) {
     float* panel = panels + r / kWidth * size * kWidth + r % kWidth;
     for (std::int64_t c = 0; c < size; c += 8) {
       transpose_8x8([&](int i) HWY_ATTR { return hn::Mul(hn::LoadU(d, rows[r + i] + c), scale); },
@@ -241,10 +243,10 @@ HWY_INLINE void rows_to_panels(Size size, const float* const* rows, float factor
 // The way back: row r of the tile, times factors[r], is stored (or added) at rows[r].
 template <int kVectors, bool kAdd, class Size>
 HWY_INLINE void panels_to_rows(Size size, const float* panels, const float* factors,
-                               float* const* rows) {
+                               float* const* rows, std::int64_t count = kTile) {
   constexpr std::int64_t kWidth = kVectors * kLanes;
   const hn::FixedTag<float, 8> d;
-  for (std::int64_t r = 0; r < kTile; r += 8) {
+  for (std::int64_t r = 0; r < count; r += 8) {
     const float* panel = panels + r / kWidth * size * kWidth + r % kWidth;
     const auto factor = hn::LoadU(d, factors + r);
     for (std::int64_t c = 0; c < size; c += 8) {
@@ -266,6 +268,16 @@ HWY_INLINE void copy_row(Size size, const float* HWY_RESTRICT x, float factor,
   const auto scale = hn::Set(d, factor);
   for (std::int64_t c = 0; c < size; c += static_cast<std::int64_t>(hn::Lanes(d))) {
     hn::StoreU(hn::Mul(hn::LoadU(d, x + c), scale), d, out + c);
+  }
+}
+
+// out[c] *= factor
+template <class Size>
+HWY_INLINE void scale_row(Size size, float factor, float* out) {
+  const hn::CappedTag<float, 8> d;
+  const auto scale = hn::Set(d, factor);
+  for (std::int64_t c = 0; c < size; c += static_cast<std::int64_t>(hn::Lanes(d))) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, out + c), scale), d, out + c);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -18,6 +19,10 @@ class ScratchCutter {
     // A line between buffers: sizes are often powers of two, and their rows would share cache sets.
     used_ += (floats + 15) / 16 * 16 + 16;
     return buffer;
+  }
+  std::int32_t* take_integers(std::int64_t count) {
+    static_assert(sizeof(std::int32_t) == sizeof(float));
+    return reinterpret_cast<std::int32_t*>(take(count));
   }
   std::int64_t used() const { return used_; }
 
@@ -45,6 +50,57 @@ struct ForwardBuffers {
     k_ring = cutter.take(ring_tiles * tile);
     v_ring = cutter.take(ring_tiles * tile);
     for (QueryTile& query : tiles) query = {cutter.take(tile), cutter.take(tile)};
+    scores = cutter.take(kAttentionTile * kAttentionTile);
+    zeros = cutter.take(size);
+    sink = cutter.take(size);
+  }
+};
+
+// How much moba has to choose in a sequence.
+struct ChoiceShape {
+  std::int64_t queries;  // whole tiles
+  std::int64_t blocks;   // mean keys, in whole tiles
+  std::int64_t places;   // earlier blocks that a query sees
+
+  ChoiceShape(const AttentionPattern& pattern, std::int64_t length)
+      : queries(whole_tiles(length)),
+        blocks(whole_tiles((length - 1) / pattern.block)),
+        places(std::min(pattern.top_k, blocks) - 1) {}
+
+  static std::int64_t whole_tiles(std::int64_t n) {
+    return (n + kAttentionTile - 1) / kAttentionTile * kAttentionTile;
+  }
+};
+
+struct ChoiceBuffers {
+  float* mean_keys;       // [blocks][size]
+  float* best;            // [places][kAttentionTile], scores of a panel's best blocks
+  std::int32_t* chosen;   // [places][queries], their numbers; -1: none
+  std::int32_t* starts;   // [blocks + 2], where a block's queries begin
+  std::int32_t* queries;  // [places * queries], by block
+  float* max;             // [queries], of the running softmax
+  float* sum;
+  float* k;  // [kAttentionTile][size]
+  float* v;
+  float* q_panels;
+  float* out_panels;
+  float* scores;
+  float* zeros;
+  float* sink;
+
+  ChoiceBuffers(ScratchCutter& cutter, std::int64_t size, const ChoiceShape& shape) {
+    const std::int64_t tile = kAttentionTile * size;
+    mean_keys = cutter.take(shape.blocks * size);
+    best = cutter.take(shape.places * kAttentionTile);
+    chosen = cutter.take_integers(shape.places * shape.queries);
+    starts = cutter.take_integers(shape.blocks + 2);
+    queries = cutter.take_integers(shape.places * shape.queries);
+    max = cutter.take(shape.queries);
+    sum = cutter.take(shape.queries);
+    k = cutter.take(tile);
+    v = cutter.take(tile);
+    q_panels = cutter.take(tile);
+    out_panels = cutter.take(tile);
     scores = cutter.take(kAttentionTile * kAttentionTile);
     zeros = cutter.take(size);
     sink = cutter.take(size);

@@ -48,8 +48,8 @@ HWY_INLINE void prefetch_row(const HeadRows<Float>& rows, std::int64_t i, std::i
 // Rows of the next tiles that are prefetched in each visit of a pair of tiles.
 constexpr std::int64_t kPrefetchRows = 16;
 
-// Positions and ranks of the rows of a query tile. The rows beyond the end of the sequence repeat
-// the last.
+// Positions and ranks (moba: where the block begins) of the rows of a query tile. The rows beyond
+// the end of the sequence repeat the last.
 struct QueryRows {
   std::int64_t tile;
   std::int64_t rows;
@@ -63,6 +63,9 @@ struct QueryRows {
       const std::int64_t row = std::min(r, rows - 1);
       position[r] = static_cast<std::int32_t>(sequence.position(tile, row));
       rank[r] = sequence.ranks == nullptr ? 0 : sequence.ranks[tile * kTile + row];
+      if (sequence.walk.kind() == AttentionKind::Moba) {
+        rank[r] = static_cast<std::int32_t>(sequence.walk.block_begin(position[r]));
+      }
     }
   }
 };
@@ -120,6 +123,9 @@ HWY_INLINE VisibleRows visible_rows(const AttentionSequence& sequence, const Que
     const std::int32_t window = sequence.walk.slots();
     visible.begin = keys.rows_up_to(first - window);
     visible.all_begin = keys.rows_up_to(last - window);
+  } else if (sequence.walk.kind() == AttentionKind::Moba) {
+    visible.begin = keys.rows_up_to(queries.rank[panel * kWidth] - 1);
+    visible.all_begin = keys.rows_up_to(queries.rank[panel * kWidth + kWidth - 1] - 1);
   } else {
     visible.all_begin = visible.end;
   }
@@ -127,7 +133,7 @@ HWY_INLINE VisibleRows visible_rows(const AttentionSequence& sequence, const Que
   return visible;
 }
 
-enum class MaskTest { Causal, Window, Ranks };
+enum class MaskTest { Causal, Window, Block, Ranks };
 
 // Sets the scores of rows [begin, end) that a query does not see to kMasked.
 template <MaskTest kTest, int kVectors>
@@ -151,6 +157,9 @@ HWY_INLINE void mask_rows_by(const AttentionSequence& sequence, const QueryRows&
       auto hidden = hn::Gt(key_position, position);
       if constexpr (kTest == MaskTest::Window) {
         hidden = hn::Or(hidden, hn::Gt(hn::Sub(position, key_position), last_slot));
+      }
+      if constexpr (kTest == MaskTest::Block) {
+        hidden = hn::Or(hidden, hn::Lt(key_position, hn::Load(di, queries.rank + lane)));
       }
       if constexpr (kTest == MaskTest::Ranks) {
         // Below 0 is large as an unsigned number, so that the smallest of the three is the one on
@@ -177,6 +186,8 @@ HWY_INLINE void mask_rows(const AttentionSequence& sequence, const QueryRows& qu
     mask_rows_by<MaskTest::Causal, kVectors>(sequence, queries, panel, keys, begin, end, scores);
   } else if (sequence.walk.kind() == AttentionKind::Swa) {
     mask_rows_by<MaskTest::Window, kVectors>(sequence, queries, panel, keys, begin, end, scores);
+  } else if (sequence.walk.kind() == AttentionKind::Moba) {
+    mask_rows_by<MaskTest::Block, kVectors>(sequence, queries, panel, keys, begin, end, scores);
   } else {
     mask_rows_by<MaskTest::Ranks, kVectors>(sequence, queries, panel, keys, begin, end, scores);
   }

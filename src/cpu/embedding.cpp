@@ -7,24 +7,39 @@
 #define HWY_TARGET_INCLUDE "cpu/embedding.cpp"
 #include "hwy/foreach_target.h"
 // foreach_target.h goes first.
-#include "cpu/simd_loops-inl.h"
+#include "cpu/weights-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 
-void embedding_rows(const EmbeddingForward& args, std::int64_t begin, std::int64_t end) {
+template <class Weights>
+void table_rows(const EmbeddingForward& args, std::int64_t begin, std::int64_t end) {
   const std::int64_t width = args.out.shape[1];
+  const Weights table(args.table);
   for (std::int64_t row = begin; row < end; ++row) {
     float* out = args.out.f32() + row * width;
-    const float* word = args.table.f32() + args.ids.i32()[row] * width;
-    if (!args.position_table) {
-      std::copy_n(word, width, out);
-      continue;
-    }
-    const float* place = args.position_table.f32() + args.positions.i32()[row] * width;
+    const std::int64_t word = args.ids.i32()[row];
+    const float* place = args.position_table
+                             ? args.position_table.f32() + args.positions.i32()[row] * width
+                             : nullptr;
     for_vectors(width, [&](std::int64_t i, auto lanes) HWY_ATTR {
-      lanes.store(hn::Add(lanes.load(word + i), lanes.load(place + i)), out + i);
+      auto sum = table.load(lanes, word, i);
+      if (place != nullptr) sum = hn::Add(sum, lanes.load(place + i));
+      lanes.store(sum, out + i);
     });
+  }
+}
+
+void embedding_rows(const EmbeddingForward& args, std::int64_t begin, std::int64_t end) {
+  switch (args.table.dtype) {
+    case DType::BF16:
+      return table_rows<Bf16Weights>(args, begin, end);
+    case DType::F16:
+      return table_rows<HalfWeights>(args, begin, end);
+    case DType::Q8_0:
+      return table_rows<Q8Weights>(args, begin, end);
+    default:
+      return table_rows<FloatWeights>(args, begin, end);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "hwy/foreach_target.h"
 // foreach_target.h goes first.
 #include "cpu/gemm_kernel-inl.h"
+#include "cpu/weights-inl.h"
 
 // The blocking of Goto & van de Geijn 2008: a panel of B stays in the first-level cache, a block of
 // A in the second, the packed block of B in the third. Threads share the packed B and take tiles of
@@ -123,14 +124,57 @@ struct Partition {
   }
 };
 
+// The part of B that becomes one packed panel, where B is not float32.
+struct WeightPanel {
+  const Matmul& args;
+  std::int64_t first, columns;  // of B as the product sees it
+  std::int64_t k, depth;
+};
+
+// Through float32 in `scratch`, kTileColumns * depth elements.
+template <class Weights>
+void pack_weights(const WeightPanel& panel, float* scratch, float* out) {
+  const Weights weights(panel.args.b);
+  const bool transposed = panel.args.transpose_b;
+  const std::int64_t rows = transposed ? panel.columns : panel.depth;
+  const std::int64_t width = transposed ? panel.depth : panel.columns;
+  const std::int64_t row = transposed ? panel.first : panel.k;
+  const std::int64_t column = transposed ? panel.k : panel.first;
+  const std::int64_t stride = transposed ? panel.depth : kTileColumns;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for_vectors(width, [&](std::int64_t i, auto lanes) HWY_ATTR {
+      lanes.store(weights.load(lanes, row + r, column + i), scratch + r * stride + i);
+    });
+  }
+  pack_panel<kTileColumns>(scratch, transposed ? stride : 1, transposed ? 1 : stride, panel.columns,
+                           panel.depth, out);
+}
+
+// `scratch` may be where A is packed later.
+void pack_b(const WeightPanel& panel, float* scratch, float* out) {
+  const Matmul& args = panel.args;
+  switch (args.b.dtype) {
+    case DType::BF16:
+      return pack_weights<Bf16Weights>(panel, scratch, out);
+    case DType::F16:
+      return pack_weights<HalfWeights>(panel, scratch, out);
+    case DType::Q8_0:
+      return pack_weights<Q8Weights>(panel, scratch, out);
+    default:
+      break;
+  }
+  const Operand b{args.b.f32(), args.transpose_b ? args.b.stride(0) : 1,
+                  args.transpose_b ? 1 : args.b.stride(0)};
+  pack_panel<kTileColumns>(b.at(panel.first, panel.k), b.stride, b.k_stride, panel.columns,
+                           panel.depth, out);
+}
+
 void gemm(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
   const std::int64_t M = args.out.shape[0];
   const std::int64_t N = args.out.shape[1];
   const std::int64_t K = args.a.shape[args.transpose_a ? 0 : 1];
   const Operand a{args.a.f32(), args.transpose_a ? 1 : args.a.stride(0),
                   args.transpose_a ? args.a.stride(0) : 1};
-  const Operand b{args.b.f32(), args.transpose_b ? args.b.stride(0) : 1,
-                  args.transpose_b ? 1 : args.b.stride(0)};
   constexpr std::int64_t kPackedPanels = 4;  // packed in one go
 
   for (std::int64_t column = 0; column < N; column += kBlockColumns) {
@@ -138,13 +182,13 @@ void gemm(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
       const Block block{
           args, a, k, std::min(kDepth, K - k), column, std::min(kBlockColumns, N - column)};
       const std::int64_t panels = tiles(block.columns, kTileColumns);
-      pool.for_each(tiles(panels, kPackedPanels), [&](std::int64_t group, int) HWY_ATTR {
+      pool.for_each(tiles(panels, kPackedPanels), [&](std::int64_t group, int thread) {
         const std::int64_t end = std::min(panels, (group + 1) * kPackedPanels);
         for (std::int64_t panel = group * kPackedPanels; panel < end; ++panel) {
           const std::int64_t first = panel * kTileColumns;
-          pack_panel<kTileColumns>(b.at(column + first, k), b.stride, b.k_stride,
-                                   std::min<std::int64_t>(kTileColumns, block.columns - first),
-                                   block.depth, block.panel(workspace, panel));
+          pack_b({args, column + first, std::min<std::int64_t>(kTileColumns, block.columns - first),
+                  k, block.depth},
+                 workspace.of_thread(thread), block.panel(workspace, panel));
         }
       });
       const auto multiply = k > 0 || args.accumulate ? multiply_block<Addend::kOutput>

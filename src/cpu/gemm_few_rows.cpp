@@ -8,8 +8,7 @@
 #define HWY_TARGET_INCLUDE "cpu/gemm_few_rows.cpp"
 #include "hwy/foreach_target.h"
 // foreach_target.h goes first.
-#include "cpu/simd_loops-inl.h"
-#include "hwy/cache_control.h"
+#include "cpu/weights-inl.h"
 
 // The products of decoding: a few rows of A, so that the time is that of reading B from memory. B
 // is read once, where it lies; more than kMostRows rows read its pieces again, from the caches. An
@@ -22,11 +21,11 @@ constexpr int kVectorLanes = static_cast<int>(hn::MaxLanes(F32()));
 constexpr int kCacheLineFloats = 16;
 constexpr std::int64_t kMostRows = 8;  // whose sums fit the registers
 
+template <class Weights>
 struct FewRows {
   const float* a;
   std::int64_t a_stride;
-  const float* b;
-  std::int64_t b_stride;
+  Weights b;
   float* out;
   std::int64_t out_stride;
   const float* bias;  // or null
@@ -46,9 +45,9 @@ struct FewRows {
 };
 
 // B is [N, K]: kColumns of its rows, each times all rows of A.
-template <int kRows, int kColumns>
-HWY_INLINE void dot_columns(const FewRows& m, std::int64_t column) {
-  constexpr std::int64_t kAhead = 1024;  // floats
+template <int kRows, int kColumns, class Weights>
+HWY_INLINE void dot_columns(const FewRows<Weights>& m, std::int64_t column) {
+  constexpr std::int64_t kAhead = 1024;  // elements
   const F32 d;
   F32Vector sums[kColumns][kRows];
   HWY_UNROLL(8)
@@ -56,13 +55,11 @@ HWY_INLINE void dot_columns(const FewRows& m, std::int64_t column) {
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) sums[c][r] = hn::Zero(d);
   }
-  const float* b = m.b + column * m.b_stride;
   for_vectors(m.depth, [&](std::int64_t k, auto lanes) HWY_ATTR {
     HWY_UNROLL(8)
     for (int c = 0; c < kColumns; ++c) {
-      const float* from = b + c * m.b_stride + k;
-      hwy::Prefetch(from + kAhead);
-      const auto x = lanes.load(from);
+      m.b.prefetch(column + c, k + kAhead);
+      const auto x = m.b.load(lanes, column + c, k);
       HWY_UNROLL(8)
       for (int r = 0; r < kRows; ++r) {
         sums[c][r] = hn::MulAdd(x, lanes.load(m.a + r * m.a_stride + k), sums[c][r]);
@@ -79,8 +76,8 @@ HWY_INLINE void dot_columns(const FewRows& m, std::int64_t column) {
   }
 }
 
-template <int kRows>
-void dot_range(const FewRows& m, std::int64_t begin, std::int64_t end) {
+template <int kRows, class Weights>
+void dot_range(const FewRows<Weights>& m, std::int64_t begin, std::int64_t end) {
   constexpr int kSums = kVectorLanes >= 16 ? 24 : 12;  // that fit the registers
   constexpr int kColumns = std::clamp(kSums / kRows, 1, 4);
   std::int64_t column = begin;
@@ -90,17 +87,17 @@ void dot_range(const FewRows& m, std::int64_t begin, std::int64_t end) {
 
 // B is [K, N]: adds kDepth of its rows from k on, times A's columns, to columns [begin, end) of
 // out.
-template <int kRows, int kDepth>
-HWY_INLINE void add_rows(const FewRows& m, std::int64_t k, std::int64_t begin, std::int64_t end) {
+template <int kRows, int kDepth, class Weights>
+HWY_INLINE void add_rows(const FewRows<Weights>& m, std::int64_t k, std::int64_t begin,
+                         std::int64_t end) {
   const F32 d;
-  const float* b = m.b + k * m.b_stride + begin;
-  const std::int64_t ahead = std::min<std::int64_t>(kDepth, m.depth - kDepth - k) * m.b_stride;
+  const std::int64_t ahead = k + std::min<std::int64_t>(kDepth, m.depth - kDepth - k);
   for_vectors(end - begin, [&](std::int64_t i, auto lanes) HWY_ATTR {
     F32Vector x[kDepth];
     HWY_UNROLL(8)
     for (int j = 0; j < kDepth; ++j) {
-      hwy::Prefetch(b + j * m.b_stride + ahead + i);
-      x[j] = lanes.load(b + j * m.b_stride + i);
+      m.b.prefetch(ahead + j, begin + i);
+      x[j] = m.b.load(lanes, k + j, begin + i);
     }
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
@@ -114,8 +111,8 @@ HWY_INLINE void add_rows(const FewRows& m, std::int64_t k, std::int64_t begin, s
   });
 }
 
-template <int kRows>
-void sum_range(const FewRows& m, std::int64_t begin, std::int64_t end) {
+template <int kRows, class Weights>
+void sum_range(const FewRows<Weights>& m, std::int64_t begin, std::int64_t end) {
   constexpr int kDepth = 8;
   for (std::int64_t r = 0; r < kRows; ++r) {
     for (std::int64_t column = begin; column < end; ++column) {
@@ -127,33 +124,50 @@ void sum_range(const FewRows& m, std::int64_t begin, std::int64_t end) {
   for (; k < m.depth; ++k) add_rows<kRows, 1>(m, k, begin, end);
 }
 
-using Range = void (*)(const FewRows&, std::int64_t, std::int64_t);
+template <class Weights>
+using Range = void (*)(const FewRows<Weights>&, std::int64_t, std::int64_t);
 
-template <int... kRow>
-Range range_of(std::int64_t rows, bool transposed, std::integer_sequence<int, kRow...>) {
-  static constexpr std::array<Range, sizeof...(kRow)> kDot{dot_range<kRow + 1>...};
-  static constexpr std::array<Range, sizeof...(kRow)> kSum{sum_range<kRow + 1>...};
+template <class Weights, int... kRow>
+Range<Weights> range_of(std::int64_t rows, bool transposed, std::integer_sequence<int, kRow...>) {
+  static constexpr std::array<Range<Weights>, sizeof...(kRow)> kDot{
+      dot_range<kRow + 1, Weights>...};
+  static constexpr std::array<Range<Weights>, sizeof...(kRow)> kSum{
+      sum_range<kRow + 1, Weights>...};
   return (transposed ? kDot : kSum)[static_cast<std::size_t>(rows - 1)];
 }
 
-void gemm_few_rows(const Matmul& args, ThreadPool& pool) {
+template <class Weights>
+void multiply_few_rows(const Matmul& args, ThreadPool& pool) {
   const std::int64_t rows = args.out.shape[0];
   const std::int64_t columns = args.out.shape[1];
   const std::int64_t depth = args.a.shape[1];
-  const FewRows m{args.a.f32(),   args.a.stride(0),   args.b.f32(),    args.b.stride(0),
-                  args.out.f32(), args.out.stride(0), args.bias.f32(), depth,
-                  args.accumulate};
+  const FewRows<Weights> m{args.a.f32(),       args.a.stride(0), Weights(args.b), args.out.f32(),
+                           args.out.stride(0), args.bias.f32(),  depth,           args.accumulate};
   constexpr std::int64_t kTaskFloats = 32 * 1024;  // of B
   std::int64_t width = kTaskFloats / std::max<std::int64_t>(1, depth);
   if (!args.transpose_b) width = columns / (2 * pool.size());  // long pieces of rows
   width = std::max<std::int64_t>(1, width / kCacheLineFloats) * kCacheLineFloats;
   pool.for_each((columns + width - 1) / width, [&](std::int64_t task, int) {
     for (std::int64_t row = 0; row < rows; row += kMostRows) {
-      const Range range = range_of(std::min(kMostRows, rows - row), args.transpose_b,
-                                   std::make_integer_sequence<int, static_cast<int>(kMostRows)>());
+      const auto range =
+          range_of<Weights>(std::min(kMostRows, rows - row), args.transpose_b,
+                            std::make_integer_sequence<int, static_cast<int>(kMostRows)>());
       range(m.from_row(row), task * width, std::min(columns, (task + 1) * width));
     }
   });
+}
+
+void gemm_few_rows(const Matmul& args, ThreadPool& pool) {
+  switch (args.b.dtype) {
+    case DType::BF16:
+      return multiply_few_rows<Bf16Weights>(args, pool);
+    case DType::F16:
+      return multiply_few_rows<HalfWeights>(args, pool);
+    case DType::Q8_0:
+      return multiply_few_rows<Q8Weights>(args, pool);
+    default:
+      return multiply_few_rows<FloatWeights>(args, pool);
+  }
 }
 
 }  // namespace flywheel::cpu::HWY_NAMESPACE

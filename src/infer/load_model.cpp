@@ -8,24 +8,88 @@
 #include "core/error.h"
 #include "core/system_memory.h"
 #include "infer/model_weights.h"
+#include "model/parameters.h"
 
 namespace flywheel {
 namespace {
 
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements
 
-void load_parameter(const WeightsSource& weights, const Parameter& parameter, Backend& backend,
-                    std::vector<float>& buffer) {
-  const StoredTensor& tensor = find_tensor(weights, parameter.name, parameter.shape);
-  const std::int64_t width = std::max<std::int64_t>(1, tensor.row_elements());
-  const std::int64_t chunk = std::max<std::int64_t>(1, kChunk / width);
-  const TensorView flat = parameter.value.reshaped({tensor.elements()});
-  for (std::int64_t begin = 0; begin < tensor.rows(); begin += chunk) {
-    const std::int64_t end = std::min(tensor.rows(), begin + chunk);
-    buffer.resize(static_cast<std::size_t>((end - begin) * width));
-    weights.read_rows(tensor, begin, buffer);
-    backend.upload(flat.rows(begin * width, end * width), buffer.data());
+StoredType stored(DType dtype) {
+  switch (dtype) {
+    case DType::BF16:
+      return StoredType::BF16;
+    case DType::F16:
+      return StoredType::F16;
+    case DType::Q8_0:
+      return StoredType::Q8_0;
+    default:
+      return StoredType::F32;
   }
+}
+
+// Rows of a file's tensor as the model keeps them: copied where the types are the same.
+class RowReader {
+ public:
+  RowReader(const WeightsSource& weights, const StoredTensor& tensor, StoredType type)
+      : weights_(weights), tensor_(tensor), type_(type) {}
+
+  std::int64_t row_bytes() const {
+    const BlockSize block = block_of(type_);
+    return width() / block.elements * block.bytes;
+  }
+
+  const std::byte* read(std::int64_t begin, std::int64_t rows) {
+    bytes_.resize(static_cast<std::size_t>(rows * row_bytes()));
+    if (tensor_.type == type_) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const auto row = tensor_.row(begin + i);
+        std::copy(row.begin(), row.end(), bytes_.begin() + i * row_bytes());
+      }
+    } else {
+      floats_.resize(static_cast<std::size_t>(rows * width()));
+      weights_.read_rows(tensor_, begin, floats_);
+      from_floats(type_, floats_, bytes_.data());
+    }
+    return bytes_.data();
+  }
+
+  std::int64_t width() const { return std::max<std::int64_t>(1, tensor_.row_elements()); }
+
+ private:
+  const WeightsSource& weights_;
+  const StoredTensor& tensor_;
+  StoredType type_;
+  std::vector<float> floats_;
+  std::vector<std::byte> bytes_;
+};
+
+void load_parameter(const WeightsSource& weights, const Parameter& parameter, Backend& backend) {
+  const StoredTensor& tensor = find_tensor(weights, parameter.name, parameter.shape);
+  const TensorView& value = parameter.value;
+  RowReader reader(weights, tensor, stored(value.dtype));
+  const std::int64_t chunk = std::max<std::int64_t>(1, kChunk / reader.width());
+  const std::int64_t units = reader.row_bytes() / size_of(value.dtype);
+  for (std::int64_t begin = 0; begin < tensor.rows(); begin += chunk) {
+    const std::int64_t rows = std::min(chunk, tensor.rows() - begin);
+    const TensorView part(value.data + begin * reader.row_bytes(), value.dtype, {rows * units},
+                          value.device);
+    backend.upload(part, reader.read(begin, rows));
+  }
+}
+
+// How the matrices of a file are kept without a loss, if all are of one kind.
+DType kept_type(const WeightsSource& weights, const ModelConfig& config) {
+  std::set<StoredType> types;
+  for (const ParameterSpec& spec : lay_out_parameters(with_defaults(config), DType::BF16).specs) {
+    const StoredTensor* tensor = weights.find(spec.name);
+    if (tensor != nullptr && spec.slot.dtype == DType::BF16) types.insert(tensor->type);
+  }
+  if (types.size() != 1) return DType::F32;
+  for (const DType dtype : {DType::BF16, DType::F16, DType::Q8_0}) {
+    if (types.contains(stored(dtype))) return dtype;
+  }
+  return DType::F32;
 }
 
 double gibibytes(std::int64_t bytes) {
@@ -44,17 +108,32 @@ void require_memory(const ModelConfig& config, const TransformerLimits& limits) 
     if (line.name == "parameters") parameters = line.bytes;
   }
   require(needed <= *available, ErrorKind::Device,
-          "the model needs {:.2f} GiB (parameters in float32 {:.2f} GiB, activations for {} tokens "
-          "{:.2f} GiB), but {:.2f} GiB are available: take a smaller model or fewer tokens",
-          gibibytes(needed), gibibytes(parameters), limits.max_tokens,
+          "the model needs {:.2f} GiB (parameters in {} {:.2f} GiB, activations for {} tokens "
+          "{:.2f} GiB), but {:.2f} GiB are available: take a smaller model, fewer tokens or "
+          "--weights q8_0",
+          gibibytes(needed), name_of(limits.weights), gibibytes(parameters), limits.max_tokens,
           gibibytes(needed - parameters), gibibytes(*available));
+}
+
+DType weights_type(const WeightsSource& weights, const ModelConfig& config,
+                   const std::string& wanted) {
+  if (wanted == "file") {
+    try {
+      return kept_type(weights, config);
+    } catch (const Error&) {
+      return DType::F32;  // sizes that go with no other type
+    }
+  }
+  for (const DType dtype : {DType::F32, DType::BF16, DType::F16, DType::Q8_0}) {
+    if (wanted == name_of(dtype)) return dtype;
+  }
+  fail(ErrorKind::Config, "--weights {}: expected file, f32, bf16, f16 or q8_0", wanted);
 }
 
 void load_weights(Transformer& model, Backend& backend, const WeightsSource& weights) {
   std::set<std::string> used;
-  std::vector<float> buffer;
   for (const Parameter& parameter : model.parameters()) {
-    load_parameter(weights, parameter, backend, buffer);
+    load_parameter(weights, parameter, backend);
     used.insert(parameter.name);
   }
   require_all_used(weights, used, model.config());

@@ -36,6 +36,11 @@ struct OpenedModel {
 // supported.
 OpenedModel open_model(const std::filesystem::path& path);
 
+// How a model's matrices are kept (TransformerLimits::weights): as `wanted` names it, or for "file"
+// as they lie in the file where all are BF16, F16 or Q8_0, else F32. Error Config: no such type.
+DType weights_type(const WeightsSource& weights, const ModelConfig& config,
+                   const std::string& wanted);
+
 // What a Transformer of these limits allocates, held against the memory that is available. Error
 // Device with both figures if it does not fit.
 void require_memory(const ModelConfig& config, const TransformerLimits& limits);

@@ -77,9 +77,7 @@ void AttentionBranch::attend(const Pass& pass, const LayerBuffers& layer, std::s
 // How many of the latest keys a path sees in decoding; 0: all.
 std::int64_t AttentionBranch::decode_window(const Pass& pass, std::size_t path) const {
   const AttentionPattern& pattern = plans_[path]->pattern();
-  const bool all =
-      pass.decode_attention == DecodeAttention::Full || pattern.kind == AttentionKind::Full;
-  return all ? 0 : pattern.window;
+  return pass.decode_attention == DecodeAttention::Full ? 0 : pattern.window;
 }
 
 void AttentionBranch::attend_cached(const Pass& pass, const LayerBuffers& layer,

@@ -57,16 +57,18 @@ LayerPatternConfig entry_of(const AttentionConfig& section, std::size_t layer) {
   if (!own_window) entry.window = section.window;
   if (!entry.band) entry.band = section.band;
   if (!entry.budget) entry.budget = section.budget;
+  if (!entry.moba_block) entry.moba_block = own_window ? 0 : section.moba_block;
+  if (!entry.moba_topk) entry.moba_topk = section.moba_topk;
   if (!entry.gate) entry.gate = section.gate;
   return entry;
 }
 
 void require_pattern(const std::string& pattern) {
-  const std::vector<std::string> known{"full", "swa", "sa", "sa_swa"};
+  const std::vector<std::string>& known = pattern_names();
   if (std::find(known.begin(), known.end(), pattern) != known.end()) return;
   const std::string nearest = nearest_name(pattern, known);
-  fail(ErrorKind::Config, "attention \"{}\": unknown pattern{}; known are full, swa, sa and sa_swa",
-       pattern, nearest.empty() ? "" : fmt::format(", did you mean \"{}\"?", nearest));
+  fail(ErrorKind::Config, "attention \"{}\": unknown pattern{}; known are {}", pattern,
+       nearest.empty() ? "" : fmt::format(", did you mean \"{}\"?", nearest), list_patterns());
 }
 
 void replace(LayerPatternConfig& entry, const AttentionOverride& attention) {
@@ -78,13 +80,19 @@ void replace(LayerPatternConfig& entry, const AttentionOverride& attention) {
   }
   if (attention.window) {
     entry.window = entry.sa_window = entry.swa_window = attention.window;
+    entry.moba_block = 0;
   }
   if (attention.band) entry.band = attention.band;
   if (attention.budget) entry.budget = attention.budget;
+  if (attention.moba_block) entry.moba_block = attention.moba_block;
+  if (attention.moba_topk) entry.moba_topk = attention.moba_topk;
 }
 
 std::string describe(const AttentionPattern& pattern) {
   if (pattern.kind == AttentionKind::Full) return "full";
+  if (pattern.kind == AttentionKind::Moba) {
+    return fmt::format("moba block {} top {}", pattern.block, pattern.top_k);
+  }
   std::string text = fmt::format("{} window {}", name_of_enum(pattern.kind), pattern.window);
   if (pattern.kind == AttentionKind::Swa) return text;
   return text + fmt::format(" {} {}{}", name_of_enum(pattern.band), name_of_enum(pattern.budget),
@@ -102,6 +110,11 @@ ModelConfig with_attention(const ModelConfig& config, const AttentionOverride& a
   if (!attention.pattern.empty()) require_pattern(attention.pattern);
   require(attention.window.value_or(1) >= 1, ErrorKind::Config,
           "attention window {}: expected 1 or more", attention.window.value_or(1));
+  require(!attention.window || !attention.moba_block, ErrorKind::Config,
+          "attention window {} and moba block {}: give one of them; a window is a block times topk",
+          attention.window.value_or(0), attention.moba_block.value_or(0));
+  require(attention.moba_block.value_or(1) >= 1, ErrorKind::Config,
+          "attention moba block {}: expected 1 or more", attention.moba_block.value_or(1));
   ModelConfig result = config;
   const std::vector<bool> chosen = chosen_layers(attention.layers, config.layers);
   result.attention.pattern.clear();

@@ -1,5 +1,7 @@
 #include "model/model_config.h"
 
+#include <fmt/ranges.h>
+
 #include <string>
 
 #include "core/error.h"
@@ -7,8 +9,6 @@
 
 namespace flywheel {
 namespace {
-
-const std::vector<std::string> kPatternNames{"full", "swa", "sa", "sa_swa"};
 
 class Validator {
  public:
@@ -80,14 +80,39 @@ void validate_experts(const ModelConfig& c, Validator& v) {
           "experts need \"mlp\": \"swiglu\" and no mlp_bias");
 }
 
-void validate_entry(const LayerPatternConfig& entry, const std::string& path, Validator& v) {
-  const std::string nearest = nearest_name(entry.pattern, kPatternNames);
+std::int64_t moba_topk(const AttentionConfig& section, const LayerPatternConfig& entry) {
+  return entry.moba_topk.value_or(section.moba_topk);
+}
+
+// 0: the window makes the blocks.
+std::int64_t moba_block(const AttentionConfig& section, const LayerPatternConfig& entry) {
+  if (entry.moba_block) return *entry.moba_block;
+  return entry.window ? 0 : section.moba_block;
+}
+
+void validate_moba(const AttentionConfig& section, const LayerPatternConfig& entry,
+                   const std::string& path, Validator& v) {
+  const std::int64_t topk = moba_topk(section, entry);
+  const std::int64_t block = moba_block(section, entry);
+  const std::int64_t window = entry.window.value_or(section.window);
+  v.positive(path + ".moba_topk", topk);
+  v.not_negative(path + ".moba_block", block);
+  if (topk < 1 || block != 0) return;
+  v.check(window % topk == 0, path + ".window",
+          fmt::format("{} is not a multiple of moba_topk {}; set moba_block", window, topk));
+}
+
+void validate_entry(const AttentionConfig& section, const LayerPatternConfig& entry,
+                    const std::string& path, Validator& v) {
+  const std::string nearest = nearest_name(entry.pattern, pattern_names());
   v.check(nearest == entry.pattern, path + ".pattern",
-          fmt::format("unknown pattern \"{}\"{}; known are full, swa, sa and sa_swa", entry.pattern,
-                      nearest.empty() ? "" : fmt::format(", did you mean \"{}\"?", nearest)));
+          fmt::format("unknown pattern \"{}\"{}; known are {}", entry.pattern,
+                      nearest.empty() ? "" : fmt::format(", did you mean \"{}\"?", nearest),
+                      list_patterns()));
   if (entry.window) v.positive(path + ".window", *entry.window);
   if (entry.sa_window) v.positive(path + ".sa_window", *entry.sa_window);
   if (entry.swa_window) v.positive(path + ".swa_window", *entry.swa_window);
+  if (entry.pattern == "moba") validate_moba(section, entry, path, v);
 }
 
 void validate_attention(const AttentionConfig& a, Validator& v) {
@@ -96,7 +121,7 @@ void validate_attention(const AttentionConfig& a, Validator& v) {
   v.not_negative("attention.swa_window", a.swa_window);
   v.check(!a.pattern.empty(), "attention.pattern", "the list is empty; name at least one pattern");
   for (std::size_t i = 0; i < a.pattern.size(); ++i) {
-    validate_entry(a.pattern[i], fmt::format("attention.pattern.{}", i), v);
+    validate_entry(a, a.pattern[i], fmt::format("attention.pattern.{}", i), v);
   }
 }
 
@@ -116,6 +141,13 @@ LayerAttention resolve_layer(const AttentionConfig& section, const LayerPatternC
   if (entry.pattern == "full") return {.path = {.kind = AttentionKind::Full}};
   if (entry.pattern == "swa") return {.path = swa};
   if (entry.pattern == "sa") return {.path = sa};
+  if (entry.pattern == "moba") {
+    const std::int64_t topk = moba_topk(section, entry);
+    const std::int64_t block = moba_block(section, entry);
+    return {.path = {.kind = AttentionKind::Moba,
+                     .block = block == 0 ? window / topk : block,
+                     .top_k = topk}};
+  }
   LayerAttention both{
       .gated = true, .path = sa, .swa_path = swa, .gate = entry.gate.value_or(section.gate)};
   both.path.window = path_window(entry.sa_window, section.sa_window);
@@ -148,6 +180,16 @@ ModelConfig with_defaults(ModelConfig config) {
   if (attention.sa_window == 0) attention.sa_window = attention.window;
   if (attention.swa_window == 0) attention.swa_window = attention.window;
   return config;
+}
+
+const std::vector<std::string>& pattern_names() {
+  static const std::vector<std::string> names{"full", "swa", "sa", "moba", "sa_swa"};
+  return names;
+}
+
+std::string list_patterns() {
+  const std::vector<std::string>& names = pattern_names();
+  return fmt::format("{} and {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
 std::vector<LayerAttention> resolve_layers(const ModelConfig& config) {

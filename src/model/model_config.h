@@ -50,6 +50,8 @@ struct LayerPatternConfig {
   std::optional<std::int64_t> swa_window;
   std::optional<Band> band;
   std::optional<Budget> budget;
+  std::optional<std::int64_t> moba_block;
+  std::optional<std::int64_t> moba_topk;
   std::optional<GateKind> gate;
 
   bool operator==(const LayerPatternConfig&) const = default;
@@ -67,12 +69,14 @@ struct LayerPatternConfig {
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor& visit) {
-    visit("pattern", self.pattern, "full, swa, sa or sa_swa");
+    visit("pattern", self.pattern, "full, swa, sa, moba or sa_swa");
     visit("window", self.window, "keys of this layer's window");
     visit("sa_window", self.sa_window, "sa path of sa_swa");
     visit("swa_window", self.swa_window, "swa path of sa_swa");
     visit("band", self.band, "centered or trailing");
     visit("budget", self.budget, "slots or matched");
+    visit("moba_block", self.moba_block, "keys of a block; 0 = window / moba_topk");
+    visit("moba_topk", self.moba_topk, "blocks that a query sees");
     visit("gate", self.gate, "head or channel");
   }
 };
@@ -86,13 +90,15 @@ struct AttentionConfig {
   Budget budget = Budget::Slots;
   bool circular = true;
   bool per_sequence = false;
+  std::int64_t moba_block = 0;
+  std::int64_t moba_topk = 2;
   GateKind gate = GateKind::Head;
 
   bool operator==(const AttentionConfig&) const = default;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor& visit) {
-    visit("pattern", self.pattern, "full, swa, sa or sa_swa a layer; repeats over the depth");
+    visit("pattern", self.pattern, "full, swa, sa, moba or sa_swa a layer; repeats over the depth");
     visit("window", self.window, "keys of a window");
     visit("sa_window", self.sa_window, "sa path of sa_swa; 0 = window");
     visit("swa_window", self.swa_window, "swa path of sa_swa; 0 = window");
@@ -100,6 +106,8 @@ struct AttentionConfig {
     visit("budget", self.budget, "sa: window slots, or 2 window - 1 (as many keys as swa)");
     visit("circular", self.circular, "sa: ranks form a circle; false clips the band at the ends");
     visit("per_sequence", self.per_sequence, "sa: a permutation for each sequence of the batch");
+    visit("moba_block", self.moba_block, "moba: keys of a block; 0 = window / moba_topk");
+    visit("moba_topk", self.moba_topk, "moba: blocks that a query sees, its own among them");
     visit("gate", self.gate, "sa_swa: a gate for each head or for each channel");
   }
 };
@@ -197,7 +205,7 @@ struct ModelConfig {
 // One layer's attention: a single path, or two gated ones (sa and swa).
 struct LayerAttention {
   bool gated = false;
-  AttentionPattern path{};      // full, swa or sa; the sa path of a gated layer
+  AttentionPattern path{};      // full, swa, sa or moba; the sa path of a gated layer
   AttentionPattern swa_path{};  // the swa path of a gated layer
   GateKind gate = GateKind::Head;
 };
@@ -211,6 +219,10 @@ void require_valid(const ModelConfig& config);
 
 // With kv_heads, head_dim, sa_window and swa_window filled in where they are 0.
 ModelConfig with_defaults(ModelConfig config);
+
+// The names that attention.pattern knows; list_patterns() is "full, swa, ... and sa_swa".
+const std::vector<std::string>& pattern_names();
+std::string list_patterns();
 
 // The attention of every layer. The config is valid.
 std::vector<LayerAttention> resolve_layers(const ModelConfig& config);

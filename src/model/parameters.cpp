@@ -8,12 +8,13 @@
 #include <span>
 
 #include "core/checksum.h"
+#include "core/error.h"
 #include "core/philox.h"
 
 namespace flywheel {
 namespace {
 
-constexpr std::int64_t kAlignment = 16;  // elements, a cache line
+constexpr std::int64_t kAlignment = 64;  // bytes, a cache line
 constexpr std::int64_t kVocabMultiple = 64;
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
@@ -22,19 +23,20 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 
 class LayoutBuilder {
  public:
-  explicit LayoutBuilder(const ModelConfig& config)
+  LayoutBuilder(const ModelConfig& config, DType matrices)
       : config_(with_defaults(config)),
+        matrices_(matrices),
         gpt2_(is_gpt2_family(config)),
         std_(static_cast<float>(config.initializer_range)) {}
 
   ParameterLayout build() {
     const std::int64_t d = config_.hidden_size;
-    const std::int64_t padding = (padded_vocab_size(config_) - config_.vocab_size) * d;
+    const std::int64_t padding = padded_vocab_size(config_) - config_.vocab_size;
     const std::string root = gpt2_ ? "transformer." : "model.";
     layout_.embedding = table(root + (gpt2_ ? "wte" : "embed_tokens"), config_.vocab_size, padding);
     if (config_.position == PositionKind::Learned) {
       layout_.position_embedding =
-          table(root + (gpt2_ ? "wpe" : "embed_positions"), config_.max_positions, 0);
+          vectors(root + (gpt2_ ? "wpe" : "embed_positions"), {config_.max_positions, d});
     }
     const auto layers = resolve_layers(config_);
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -48,21 +50,42 @@ class LayoutBuilder {
   }
 
  private:
-  Slot add(const std::string& name, const Shape& shape, float value, float std) {
-    const Slot slot{layout_.elements, shape};
+  Slot add(const std::string& name, const Shape& shape, float value, float std,
+           DType dtype = DType::F32) {
+    const Slot slot{layout_.bytes, shape, dtype};
     layout_.specs.push_back({name, slot, shape.rank() == 2, value, std});
-    layout_.elements += shape.elements();
+    layout_.bytes += bytes_of(slot);
     return slot;
   }
 
-  void align() { layout_.elements = round_up(layout_.elements, kAlignment); }
+  static std::int64_t bytes_of(const Slot& slot) {
+    if (slot.shape.rank() != 2) return slot.shape.elements() * size_of(slot.dtype);
+    return slot.shape[0] * row_bytes(slot.dtype, slot.shape[1]);
+  }
 
+  void align() { layout_.bytes = round_up(layout_.bytes, kAlignment); }
+
+  // In the type of matrices.
+  Slot add_matrix(const std::string& name, const Shape& shape, float std) {
+    require(matrices_ == DType::F32 || shape[1] % 32 == 0, ErrorKind::Config,
+            "{}: {} cannot be kept as {}: its rows are no multiple of 32; take f32", name,
+            shape.to_string(), name_of(matrices_));
+    return add(name, shape, 0, std, matrices_);
+  }
+
+  // [rows + padding, hidden_size]
   Slot table(const std::string& name, std::int64_t rows, std::int64_t padding) {
     align();
-    Slot slot = add(name + ".weight", {rows, config_.hidden_size}, 0, std_);
-    slot.shape = {rows + padding / config_.hidden_size, config_.hidden_size};
-    layout_.elements += padding;
+    Slot slot = add_matrix(name + ".weight", {rows, config_.hidden_size}, std_);
+    slot.shape = {rows + padding, config_.hidden_size};
+    layout_.bytes += padding * row_bytes(slot.dtype, config_.hidden_size);
     return slot;
+  }
+
+  // A table of float32, whatever the matrices are.
+  Slot vectors(const std::string& name, const Shape& shape) {
+    align();
+    return add(name + ".weight", shape, 0, std_);
   }
 
   NormSlot norm(const std::string& name) {
@@ -81,20 +104,22 @@ class LayoutBuilder {
   };
   // Several projections of one input, side by side.
   LinearSlot linear(const std::vector<Part>& parts, std::int64_t in, bool in_out, bool bias,
-                    float std) {
+                    float std, bool float32 = false) {
     LinearSlot slot{.weight = {}, .bias = {}, .in_out = in_out};
     std::int64_t out = 0;
     align();
-    const std::int64_t weight_offset = layout_.elements;
+    const std::int64_t weight_offset = layout_.bytes;
     for (const Part& part : parts) {
       const Shape shape = in_out ? Shape{in, part.out} : Shape{part.out, in};
-      add(part.name + ".weight", shape, 0, std);
+      float32 ? add(part.name + ".weight", shape, 0, std)
+              : add_matrix(part.name + ".weight", shape, std);
       out += part.out;
     }
-    slot.weight = {weight_offset, in_out ? Shape{in, out} : Shape{out, in}};
+    slot.weight = {weight_offset, in_out ? Shape{in, out} : Shape{out, in},
+                   float32 ? DType::F32 : matrices_};
     if (!bias) return slot;
     align();
-    slot.bias = {layout_.elements, {out}};
+    slot.bias = {layout_.bytes, {out}};
     for (const Part& part : parts) add(part.name + ".bias", {part.out}, 0, 0);
     return slot;
   }
@@ -124,7 +149,7 @@ class LayoutBuilder {
       const std::int64_t gates = attention.gate == GateKind::Head ? config_.heads : q;
       // Zeros: both gates start at 1/2 everywhere.
       slots.gates =
-          linear({{self + "gate_sa", gates}, {self + "gate_swa", gates}}, d, false, true, 0);
+          linear({{self + "gate_sa", gates}, {self + "gate_swa", gates}}, d, false, true, 0, true);
     }
     slots.attention_out = linear({{self + (gpt2_ ? "c_proj" : "o_proj"), d}}, q, gpt2_,
                                  config_.attention_bias, residual_std);
@@ -148,7 +173,7 @@ class LayoutBuilder {
   void add_experts(LayerSlots& slots, const std::string& mlp, float residual_std) {
     const std::int64_t d = config_.hidden_size;
     const std::int64_t f = config_.experts.intermediate_size;
-    slots.router = linear({{mlp + "gate", config_.experts.count}}, d, false, false, std_);
+    slots.router = linear({{mlp + "gate", config_.experts.count}}, d, false, false, std_, true);
     std::vector<Part> in;
     std::vector<Part> out;
     for (std::int64_t e = 0; e < config_.experts.count; ++e) {
@@ -162,6 +187,7 @@ class LayoutBuilder {
   }
 
   const ModelConfig config_;
+  const DType matrices_;
   bool gpt2_;
   float std_;
   ParameterLayout layout_;
@@ -204,8 +230,8 @@ std::int64_t padded_vocab_size(const ModelConfig& config) {
   return round_up(config.vocab_size, kVocabMultiple);
 }
 
-ParameterLayout lay_out_parameters(const ModelConfig& config) {
-  return LayoutBuilder(config).build();
+ParameterLayout lay_out_parameters(const ModelConfig& config, DType matrices) {
+  return LayoutBuilder(config, matrices).build();
 }
 
 void initialize_parameter(Backend& backend, const ParameterSpec& spec, const TensorView& value,

@@ -11,13 +11,14 @@ namespace flywheel {
 
 // Where a tensor lies in the slab of parameters (and, alike, in that of gradients).
 struct Slot {
-  std::int64_t offset = -1;  // elements; -1: the model has no such parameter
+  std::int64_t offset = -1;  // bytes; -1: the model has no such parameter
   Shape shape;
+  DType dtype = DType::F32;
 
   TensorView in(std::byte* slab, DeviceKind device) const {
     return offset < 0 || slab == nullptr
                ? TensorView()
-               : TensorView(slab + offset * size_of(DType::F32), DType::F32, shape, device);
+               : TensorView::of_weights(slab + offset, dtype, shape, device);
   }
 };
 
@@ -60,7 +61,7 @@ struct ParameterSpec {
 // Every parameter's name, shape and place; a function of the config alone.
 struct ParameterLayout {
   std::vector<ParameterSpec> specs;
-  std::int64_t elements = 0;  // of the slab
+  std::int64_t bytes = 0;  // of the slab
 
   Slot embedding;           // [Vp, d], Vp = the vocabulary padded to a multiple of 64; the rows
                             // beyond the vocabulary stay 0 and have no name
@@ -70,8 +71,10 @@ struct ParameterLayout {
   Slot head;  // [Vp, d], the embedding if tied
 };
 
-// `config` is valid.
-ParameterLayout lay_out_parameters(const ModelConfig& config);
+// `config` is valid. `matrices`: how the matrices are kept that products and the embedding read;
+// all else is F32. Error Config if the matrices' sizes do not go with the type: F16, BF16 and Q8_0
+// need multiples of 32.
+ParameterLayout lay_out_parameters(const ModelConfig& config, DType matrices = DType::F32);
 
 std::int64_t padded_vocab_size(const ModelConfig& config);
 

@@ -11,10 +11,6 @@ std::int64_t rope_elements(const ModelConfig& config) {
   return config.position == PositionKind::Rope ? config.max_positions * config.head_dim / 2 : 0;
 }
 
-std::int64_t slab_bytes(std::int64_t elements) {
-  return elements * size_of(DType::F32);
-}
-
 ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) {
   require_valid(config);
   require(limits.max_tokens > 0 && limits.max_sequences > 0, ErrorKind::Config,
@@ -28,6 +24,13 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
   require(config.experts.count == 0 || !limits.training, ErrorKind::Config,
           "model.experts.count: {}: a mixture of experts cannot be trained yet; expected 0",
           config.experts.count);
+  require(limits.weights == DType::F32 || !limits.training, ErrorKind::Config,
+          "weights are trained in f32, not in {}", name_of(limits.weights));
+  for (const LayerAttention& layer : resolve_layers(config)) {
+    require(layer.path.kind != AttentionKind::Moba || !limits.training, ErrorKind::Config,
+            "model.attention.pattern: moba is for inference and cannot be trained; expected full, "
+            "swa, sa or sa_swa");
+  }
   return with_defaults(config);
 }
 
@@ -38,14 +41,14 @@ Transformer::Impl::Impl(const ModelConfig& model_config, Backend& device,
     : config(checked(model_config, sizes)),
       backend(device),
       limits(sizes),
-      layout(lay_out_parameters(config)),
+      layout(lay_out_parameters(config, limits.weights)),
       memory(config, limits),
       plans(resolve_layers(config), backend, limits),
       host_losses(static_cast<std::size_t>(limits.max_tokens)),
       cached(static_cast<std::size_t>(limits.cache_slots)) {
-  parameter_memory = backend.allocate(slab_bytes(layout.elements), "parameters");
+  parameter_memory = backend.allocate(layout.bytes, "parameters");
   if (limits.training) {
-    gradient_memory = backend.allocate(slab_bytes(layout.elements), "gradients");
+    gradient_memory = backend.allocate(layout.bytes, "gradients");
   }
   memory.allocate(backend);
   list_parameters();
@@ -85,7 +88,7 @@ void Transformer::Impl::build_layers() {
 
 void Transformer::Impl::upload_rope() {
   const std::int64_t half = config.head_dim / 2;
-  const std::int64_t bytes = slab_bytes(rope_elements(config));
+  const std::int64_t bytes = rope_elements(config) * size_of(DType::F32);
   rope_memory = backend.allocate(2 * bytes, "rope tables");
   const Shape shape{config.max_positions, half};
   cos = TensorView(rope_memory->data(), DType::F32, shape, backend.device());
@@ -109,6 +112,8 @@ std::span<const Parameter> Transformer::parameters() const {
 }
 
 void Transformer::initialize(std::uint64_t seed) {
+  require(impl_->limits.weights == DType::F32, ErrorKind::Internal,
+          "initial weights are float32, not {}", name_of(impl_->limits.weights));
   const ParameterSlabs slabs = impl_->slabs();
   for (const ParameterSpec& spec : impl_->layout.specs) {
     initialize_parameter(impl_->backend, spec, slabs.value(spec.slot), seed);
@@ -116,8 +121,8 @@ void Transformer::initialize(std::uint64_t seed) {
 }
 
 void Transformer::zero_gradients() {
-  const TensorView all(impl_->slabs().gradients, DType::F32, {impl_->layout.elements},
-                       impl_->backend.device());
+  const TensorView all(impl_->slabs().gradients, DType::F32,
+                       {impl_->layout.bytes / size_of(DType::F32)}, impl_->backend.device());
   ops::fill(impl_->backend, {.x = all, .value = 0});
 }
 
@@ -173,12 +178,12 @@ void Transformer::visit_gates(const PackedTokens& tokens, const PermutationDraw&
 std::vector<MemoryLine> Transformer::memory(const ModelConfig& config,
                                             const TransformerLimits& limits) {
   const ModelConfig resolved = checked(config, limits);
-  const std::int64_t slab = slab_bytes(lay_out_parameters(resolved).elements);
+  const std::int64_t slab = lay_out_parameters(resolved, limits.weights).bytes;
   std::vector<MemoryLine> lines{{"parameters", slab}};
   if (limits.training) lines.push_back({"gradients", slab});
   for (const MemoryLine& line : ActivationMemory(resolved, limits).lines()) lines.push_back(line);
   if (const std::int64_t elements = rope_elements(resolved); elements > 0) {
-    lines.push_back({"rope tables", 2 * slab_bytes(elements)});
+    lines.push_back({"rope tables", 2 * elements * size_of(DType::F32)});
   }
   return lines;
 }

@@ -43,12 +43,15 @@ struct TransformerLimits {
   std::int64_t loss_chunk = 0;    // rows of logits at a time; 0 = chosen
   std::int64_t cache_slots = 0;   // sequences of the key-value cache; 0: none, no decoding
   std::int64_t cache_length = 0;  // tokens of each
+  // How the weights of products and the embedding are kept: F32, or for inference F16, BF16 or
+  // Q8_0. Arithmetic is in float32, with the bits that the same values in F32 give.
+  DType weights = DType::F32;
 };
 
 // What a decoded token sees (docs/generation.md).
 enum class DecodeAttention : std::uint8_t {
   Full,    // all cached keys, whatever the layer's pattern
-  Window,  // of a path with a window w (swa, sa) the last w keys
+  Window,  // of a path with a window w (swa, sa) the last w keys; all of others
 };
 constexpr auto enum_names(DecodeAttention) {
   return std::array{EnumName{"full", DecodeAttention::Full},

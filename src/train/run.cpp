@@ -256,6 +256,8 @@ void run_training(const RunConfig& config, const RunOptions& options, Console& c
   if (run.train(stop)) {
     console.line(fmt::format("finished: {} steps, checkpoints in {}", trainer.steps_taken(),
                              folder.path().string()));
+    console.line(fmt::format("look at it:\n  {} {}", options.report_program,
+                             shell_quote(folder.path().string())));
   } else {
     console.line("resume with:\n  " + options.resume_command);
   }

@@ -20,6 +20,7 @@ struct RunOptions {
   bool resume = false;         // go on from the newest valid checkpoint
   bool overwrite = false;      // delete the checkpoints that the folder holds
   std::string resume_command;  // shown when the run is interrupted
+  std::string report_program;  // shown with the run's folder at the end
   ContinuePrompts continue_prompts;
 };
 

@@ -22,4 +22,5 @@ bash -euxo pipefail commands.sh
 
 # What the guide promises.
 grep -q '"step":200,' mine/run/metrics.jsonl
-ls mine/results/*/results_*.json
+ls mine/run/results/*/results_*.json
+grep -q "token_perplexity" mine/run/report.html

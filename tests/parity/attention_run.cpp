@@ -80,9 +80,11 @@ AttentionTensors<float> run_attention(const AttentionCase& c, const AttentionTen
   cpu::AttentionWorkspace workspace;
   cpu::attention_forward({out.view, lse_view, q.view, k.view, v.view, &plan, c.scale()}, pool,
                          workspace);
-  cpu::attention_backward({dq.view, dk.view, dv.view, dout.view, out.view, lse_view, q.view, k.view,
-                           v.view, &plan, c.scale(), options.accumulate},
-                          pool, workspace);
+  if (c.pattern.kind != AttentionKind::Moba) {
+    cpu::attention_backward({dq.view, dk.view, dv.view, dout.view, out.view, lse_view, q.view,
+                             k.view, v.view, &plan, c.scale(), options.accumulate},
+                            pool, workspace);
+  }
   AttentionTensors<float> result = in;
   result.out = out.take_values();
   result.lse = lse;

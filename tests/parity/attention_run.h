@@ -17,7 +17,7 @@ struct AttentionRunOptions {
   bool accumulate = false;  // on top of what dq, dk, dv hold
 };
 
-// Forward and backward of the CPU kernels.
+// Forward and backward of the CPU kernels; moba: forward alone.
 AttentionTensors<float> run_attention(const AttentionCase& c, const AttentionTensors<float>& in,
                                       const AttentionRunOptions& options = {});
 

@@ -51,16 +51,30 @@ void axpy(Real* out, Real factor, const Real* x, std::int64_t size) {
   for (std::int64_t c = 0; c < size; ++c) out[c] += factor * x[c];
 }
 
+// The keys of moba's choice in a sequence that starts at token `begin`.
+template <class Real>
+std::vector<std::int64_t> keys_of_blocks(const AttentionCase& c, const AttentionTensors<Real>& x,
+                                         std::int64_t begin, std::int64_t i, std::int64_t h) {
+  const std::int64_t block = c.pattern.block;
+  std::vector<std::int64_t> keys;
+  for (const std::int64_t b : choose_blocks(c, x, begin, i, h).blocks) {
+    for (std::int64_t j = b * block; j < std::min((b + 1) * block, i + 1); ++j) keys.push_back(j);
+  }
+  return keys;
+}
+
 // Calls body(token of query, tokens of its keys, query head, key head) for all rows.
-template <class Body>
-void for_each_row(const AttentionCase& c, const Body& body) {
+template <class Real, class Body>
+void for_each_row(const AttentionCase& c, const AttentionTensors<Real>& x, const Body& body) {
+  const bool moba = c.pattern.kind == AttentionKind::Moba;
   for (std::int64_t s = 0; s + 1 < std::ssize(c.cu_seqlens); ++s) {
     VisibleKeys visible_keys(c, s);
     const std::int64_t begin = c.cu_seqlens[at(s)];
     for (std::int64_t i = 0; i < visible_keys.length(); ++i) {
-      std::vector<std::int64_t> keys = visible_keys.of(i);
-      for (std::int64_t& key : keys) key += begin;
       for (std::int64_t h = 0; h < c.heads; ++h) {
+        std::vector<std::int64_t> keys =
+            moba ? keys_of_blocks(c, x, begin, i, h) : visible_keys.of(i);
+        for (std::int64_t& key : keys) key += begin;
         body(begin + i, keys, h, h / (c.heads / c.kv_heads));
       }
     }
@@ -103,6 +117,38 @@ bool visible(const AttentionPattern& pattern, std::span<const std::int32_t> sigm
   return (d % n + n) % n < s;
 }
 
+template <class Real>
+BlockChoice choose_blocks(const AttentionCase& c, const AttentionTensors<Real>& x,
+                          std::int64_t begin, std::int64_t i, std::int64_t h) {
+  const std::int64_t size = c.head_size;
+  const std::int64_t kv = h / (c.heads / c.kv_heads);
+  const Real* q = &x.q[at(((begin + i) * c.heads + h) * size)];
+  std::vector<double> gates;
+  for (std::int64_t b = 0; b < i / c.pattern.block; ++b) {
+    double gate = 0;
+    for (std::int64_t d = 0; d < size; ++d) {
+      double sum = 0;
+      for (std::int64_t j = b * c.pattern.block; j < (b + 1) * c.pattern.block; ++j) {
+        sum += static_cast<double>(x.k[at(((begin + j) * c.kv_heads + kv) * size + d)]);
+      }
+      gate += static_cast<double>(q[d]) * (sum / static_cast<double>(c.pattern.block));
+    }
+    gates.push_back(gate);
+  }
+  std::vector<std::int64_t> order(gates.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t a, std::int64_t b) { return gates[at(a)] > gates[at(b)]; });
+  BlockChoice choice;
+  const std::size_t places = at(std::min(c.pattern.top_k - 1, std::ssize(order)));
+  if (0 < places && places < order.size()) {
+    choice.margin = gates[at(order[places - 1])] - gates[at(order[places])];
+  }
+  choice.blocks.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(places));
+  choice.blocks.push_back(i / c.pattern.block);
+  return choice;
+}
+
 std::vector<std::int32_t> reference_permutation(const PermutationKey& key, std::uint32_t sequence,
                                                 std::int64_t n) {
   const std::uint32_t last = static_cast<std::uint32_t>(key.stream) | key.layer << 8;
@@ -131,10 +177,11 @@ float AttentionCase::scale() const {
 
 std::string AttentionCase::describe() const {
   return fmt::format(
-      "{} window={} band={} budget={} circular={} per_sequence={} cu_seqlens={} heads={}/{} D={}",
-      name_of_enum(pattern.kind), pattern.window, name_of_enum(pattern.band),
-      name_of_enum(pattern.budget), pattern.circular, pattern.per_sequence, cu_seqlens, heads,
-      kv_heads, head_size);
+      "{} window={} block={} top_k={} band={} budget={} circular={} per_sequence={} cu_seqlens={} "
+      "heads={}/{} D={}",
+      name_of_enum(pattern.kind), pattern.window, pattern.block, pattern.top_k,
+      name_of_enum(pattern.band), name_of_enum(pattern.budget), pattern.circular,
+      pattern.per_sequence, cu_seqlens, heads, kv_heads, head_size);
 }
 
 AttentionTensors<float> random_attention_inputs(const AttentionCase& c, std::uint64_t seed) {
@@ -166,24 +213,25 @@ void naive_attention_forward(const AttentionCase& c, AttentionTensors<Real>& x) 
   const std::int64_t size = c.head_size;
   const Real scale = 1 / std::sqrt(static_cast<Real>(size));
   std::vector<Real> p;
-  for_each_row(c, [&](std::int64_t i, const std::vector<std::int64_t>& keys, std::int64_t h,
-                      std::int64_t kv) {
-    const Real* q = &x.q[at((i * c.heads + h) * size)];
-    Real* out = &x.out[at((i * c.heads + h) * size)];
-    p.clear();
-    for (const std::int64_t j : keys) {
-      p.push_back(scale * dot(q, &x.k[at((j * c.kv_heads + kv) * size)], size));
-    }
-    const Real max = *std::max_element(p.begin(), p.end());
-    Real sum = 0;
-    for (Real& value : p) sum += value = std::exp(value - max);
-    std::fill_n(out, size, Real{0});
-    for (std::size_t e = 0; e < p.size(); ++e) {
-      axpy(out, p[e], &x.v[at((keys[e] * c.kv_heads + kv) * size)], size);
-    }
-    for (std::int64_t d = 0; d < size; ++d) out[d] /= sum;
-    x.lse[at(h * c.tokens() + i)] = max + std::log(sum);
-  });
+  for_each_row(
+      c, x,
+      [&](std::int64_t i, const std::vector<std::int64_t>& keys, std::int64_t h, std::int64_t kv) {
+        const Real* q = &x.q[at((i * c.heads + h) * size)];
+        Real* out = &x.out[at((i * c.heads + h) * size)];
+        p.clear();
+        for (const std::int64_t j : keys) {
+          p.push_back(scale * dot(q, &x.k[at((j * c.kv_heads + kv) * size)], size));
+        }
+        const Real max = *std::max_element(p.begin(), p.end());
+        Real sum = 0;
+        for (Real& value : p) sum += value = std::exp(value - max);
+        std::fill_n(out, size, Real{0});
+        for (std::size_t e = 0; e < p.size(); ++e) {
+          axpy(out, p[e], &x.v[at((keys[e] * c.kv_heads + kv) * size)], size);
+        }
+        for (std::int64_t d = 0; d < size; ++d) out[d] /= sum;
+        x.lse[at(h * c.tokens() + i)] = max + std::log(sum);
+      });
 }
 
 template <class Real>
@@ -193,22 +241,25 @@ void naive_attention_backward(const AttentionCase& c, AttentionTensors<Real>& x)
   for (std::vector<Real>* gradient : {&x.dq, &x.dk, &x.dv}) {
     std::fill(gradient->begin(), gradient->end(), Real{0});
   }
-  for_each_row(c, [&](std::int64_t i, const std::vector<std::int64_t>& keys, std::int64_t h,
-                      std::int64_t kv) {
-    const std::size_t row = at((i * c.heads + h) * size);
-    const Real delta = dot(&x.dout[row], &x.out[row], size);
-    for (const std::int64_t j : keys) {
-      const std::size_t key_row = at((j * c.kv_heads + kv) * size);
-      const Real score = scale * dot(&x.q[row], &x.k[key_row], size);
-      const Real p = std::exp(score - x.lse[at(h * c.tokens() + i)]);
-      const Real ds = p * (dot(&x.dout[row], &x.v[key_row], size) - delta) * scale;
-      axpy(&x.dv[key_row], p, &x.dout[row], size);
-      axpy(&x.dk[key_row], ds, &x.q[row], size);
-      axpy(&x.dq[row], ds, &x.k[key_row], size);
-    }
-  });
+  for_each_row(
+      c, x,
+      [&](std::int64_t i, const std::vector<std::int64_t>& keys, std::int64_t h, std::int64_t kv) {
+        const std::size_t row = at((i * c.heads + h) * size);
+        const Real delta = dot(&x.dout[row], &x.out[row], size);
+        for (const std::int64_t j : keys) {
+          const std::size_t key_row = at((j * c.kv_heads + kv) * size);
+          const Real score = scale * dot(&x.q[row], &x.k[key_row], size);
+          const Real p = std::exp(score - x.lse[at(h * c.tokens() + i)]);
+          const Real ds = p * (dot(&x.dout[row], &x.v[key_row], size) - delta) * scale;
+          axpy(&x.dv[key_row], p, &x.dout[row], size);
+          axpy(&x.dk[key_row], ds, &x.q[row], size);
+          axpy(&x.dq[row], ds, &x.k[key_row], size);
+        }
+      });
 }
 
+template BlockChoice choose_blocks(const AttentionCase&, const AttentionTensors<float>&,
+                                   std::int64_t, std::int64_t, std::int64_t);
 template void naive_attention_forward(const AttentionCase&, AttentionTensors<float>&);
 template void naive_attention_forward(const AttentionCase&, AttentionTensors<double>&);
 template void naive_attention_backward(const AttentionCase&, AttentionTensors<float>&);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@
 namespace flywheel::test {
 
 // docs/attention.md, word for word: whether query i sees key j in a sequence of n tokens with the
-// ranks sigma.
+// ranks sigma. Not of moba, whose visible keys depend on the data.
 bool visible(const AttentionPattern& pattern, std::span<const std::int32_t> sigma, std::int64_t n,
              std::int64_t i, std::int64_t j);
 
@@ -44,6 +45,17 @@ struct AttentionTensors {
 // Standard normal inputs, a pure function of the seed; outputs are sized and zero.
 AttentionTensors<float> random_attention_inputs(const AttentionCase& c, std::uint64_t seed);
 AttentionTensors<double> to_double(const AttentionTensors<float>& x);
+
+// moba: the blocks that a query sees, its own last, and by how much the last chosen one was better
+// than the best of the others. In double, so that every precision chooses alike. The sequence
+// starts at token `begin`, the query is its token i.
+struct BlockChoice {
+  std::vector<std::int64_t> blocks;
+  double margin = std::numeric_limits<double>::infinity();
+};
+template <class Real>
+BlockChoice choose_blocks(const AttentionCase& c, const AttentionTensors<Real>& x,
+                          std::int64_t begin, std::int64_t i, std::int64_t h);
 
 // The naive loops: scores of the visible keys, softmax, weighted sum. In double they are the
 // reference of every kernel; in float, the yardstick of its error.

@@ -86,7 +86,7 @@ TEST_CASE("projections of one input lie side by side", "[model]") {
   const ParameterLayout layout = lay_out_parameters(config);
   const auto end_of = [&](const std::string& name) {
     for (const ParameterSpec& spec : layout.specs) {
-      if (spec.name == name) return spec.slot.offset + spec.slot.shape.elements();
+      if (spec.name == name) return spec.slot.offset + 4 * spec.slot.shape.elements();
     }
     return std::int64_t{-1};
   };
@@ -95,7 +95,7 @@ TEST_CASE("projections of one input lie side by side", "[model]") {
   for (const std::string kind : {"weight", "bias"}) {
     const Slot& qkv = kind == "weight" ? layer.qkv.weight : layer.qkv.bias;
     const Slot& gates = kind == "weight" ? layer.gates.weight : layer.gates.bias;
-    const std::int64_t row = kind == "weight" ? 32 : 1;
+    const std::int64_t row = 4 * (kind == "weight" ? 32 : 1);
     REQUIRE(end_of(self + "q_proj." + kind) == qkv.offset + 32 * row);
     REQUIRE(end_of(self + "v_proj." + kind) == qkv.offset + 96 * row);
     REQUIRE(end_of(self + "gate_sa." + kind) == gates.offset + 4 * row);
