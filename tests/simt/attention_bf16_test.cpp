@@ -37,12 +37,12 @@ TEST_CASE("attention on tensor cores agrees with the brute-force mask", "[simt]"
 TEST_CASE("attention of several tiles on tensor cores agrees with the brute-force mask", "[simt]") {
   for (const std::int64_t window : {40, 200}) {
     for (const AttentionPattern& pattern : attention_patterns(window)) {
-      AttentionCase c = attention_case(pattern, {0, 431, 500}, 64);
+      AttentionCase c = attention_case(pattern, {0, 300, 331}, 64);
       check_case(c, 3);
     }
   }
   for (const AttentionPattern& pattern : attention_patterns(100)) {
-    check_case(attention_case(pattern, {0, 300}, 128), 4);
+    check_case(attention_case(pattern, {0, 200}, 128), 4);
   }
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("attention of bf16 rows without tensor cores is right to rounding", "[
 
 TEST_CASE("attention on tensor cores gives the same bits under any schedule", "[simt]") {
   for (const std::int64_t head_size : {64, 128}) {
-    const AttentionCase c = attention_case({AttentionKind::Sa, 60}, {0, 150, 201}, head_size);
+    const AttentionCase c = attention_case({AttentionKind::Sa, 60}, {0, 140, 150}, head_size);
     INFO(c.describe());
     const auto in = random_bf16_inputs(c, 5);
     const auto expected = run_attention_bf16(c, in);

@@ -39,7 +39,7 @@ TEST_CASE("attention has no bank conflicts", "[simt]") {
   simt::config.count_conflicts = true;
   const auto backend = make_cuda_backend(0);
   for (const std::int64_t head_size : {64, 128}) {
-    const AttentionCase c = attention_case({AttentionKind::Sa, 30}, {0, 60}, head_size);
+    const AttentionCase c = attention_case({AttentionKind::Sa, 20}, {0, 40}, head_size);
     run_attention(*backend, c, random_attention_inputs(c, 1));
     run_attention_bf16(c, random_bf16_inputs(c, 1));
   }
