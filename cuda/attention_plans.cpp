@@ -15,11 +15,12 @@ std::int32_t narrow(std::int64_t x) {
   return static_cast<std::int32_t>(x);
 }
 
-AttentionTile describe(const AttentionPlan& plan, std::int64_t sequence, const TileWalk& walk,
-                       std::int64_t tile) {
+AttentionTile describe(const AttentionPlan& plan, std::int64_t sequence, std::int64_t even_begin,
+                       const TileWalk& walk, std::int64_t tile) {
   const bool bounded = walk.kind() != AttentionKind::Full;
   const TileWalk::Interval keys = walk.keys(tile);
   return {.begin = plan.cu_seqlens()[static_cast<std::size_t>(sequence)],
+          .even_begin = narrow(even_begin),
           .length = narrow(plan.length(sequence)),
           .tile = narrow(tile),
           .ranked = walk.kind() == AttentionKind::Sa ? 1 : 0,
@@ -49,16 +50,30 @@ void find_queries(const TileWalk& walk, AttentionTile* tiles) {
 
 }  // namespace
 
-void list_tiles(const AttentionPlan& plan, std::vector<AttentionTile>& tiles) {
+std::int64_t list_tiles(const AttentionPlan& plan, std::vector<AttentionTile>& tiles) {
   tiles.clear();
+  std::int64_t even_begin = 0;
   for (std::int64_t s = 0; s < plan.sequences(); ++s) {
     const TileWalk walk(plan.pattern(), plan.length(s), kAttentionTile);
     const std::size_t first = tiles.size();
     for (std::int64_t tile = walk.tiles() - 1; tile >= 0; --tile) {
-      tiles.push_back(describe(plan, s, walk, tile));
+      tiles.push_back(describe(plan, s, even_begin, walk, tile));
     }
     find_queries(walk, tiles.data() + first);
+    even_begin += (plan.length(s) + 1) / 2 * 2;
   }
+  return even_begin;
+}
+
+BlockCounts count_blocks(const AttentionPlan& plan) {
+  std::vector<AttentionTile> tiles;
+  DevicePlan lists{};
+  lists.even_tokens = list_tiles(plan, tiles);
+  lists.tiles = tiles.data();
+  lists.tile_count = std::ssize(tiles);
+  lists.slot_position = plan.slot_position().data();
+  lists.slot_rank = plan.slot_rank().data();
+  return count_blocks(lists);
 }
 
 struct AttentionPlans::Copy {
@@ -67,6 +82,7 @@ struct AttentionPlans::Copy {
   std::unique_ptr<Memory> memory;
   cudaEvent_t copied = nullptr;  // staged may be written again
   std::int64_t slots = 0;
+  std::int64_t even_tokens = 0;
 
   Copy() { check(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming), "cudaEventCreate"); }
   ~Copy() { cudaEventDestroy(copied); }
@@ -74,7 +90,7 @@ struct AttentionPlans::Copy {
   Copy& operator=(const Copy&) = delete;
 
   void stage(const AttentionPlan& plan) {
-    list_tiles(plan, tiles);
+    even_tokens = list_tiles(plan, tiles);
     const auto positions = std::as_bytes(plan.slot_position());
     const auto ranks = std::as_bytes(plan.slot_rank());
     slots = std::ssize(plan.slot_position());
@@ -117,6 +133,7 @@ DevicePlan AttentionPlans::at(const AttentionPlan& plan) const {
   DevicePlan device{};
   device.tiles = reinterpret_cast<const AttentionTile*>(copy.memory->data());
   device.tile_count = std::ssize(copy.tiles);
+  device.even_tokens = copy.even_tokens;
   if (copy.slots > 0) {
     device.slot_position = reinterpret_cast<const std::int32_t*>(lists);
     device.slot_rank = device.slot_position + copy.slots;

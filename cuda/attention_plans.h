@@ -5,14 +5,18 @@
 #include <vector>
 
 #include "attention/plan.h"
+#include "cuda/kernels/attention_counts.h"
 #include "cuda/kernels/attention_plan.h"
 #include "cuda/memory.h"
 
 namespace flywheel::cuda {
 
 // What the kernels need from `plan`: its tiles, in the order in which blocks take them, the longest
-// rows of full attention first.
-void list_tiles(const AttentionPlan& plan, std::vector<AttentionTile>& tiles);
+// rows of full attention first. Returns the plan's even_tokens.
+std::int64_t list_tiles(const AttentionPlan& plan, std::vector<AttentionTile>& tiles);
+
+// Of a plan with tiles of kAttentionTile.
+BlockCounts count_blocks(const AttentionPlan& plan);
 
 // The device's copies of plans, by address. Memory grows only when a plan first needs more.
 class AttentionPlans {

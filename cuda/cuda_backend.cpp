@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
 
-[[noreturn]] void not_yet(const char* op) {
-  fail(ErrorKind::Device, "{} is not yet in the CUDA backend; run on the CPU", op);
-}
-
 int selected(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -103,11 +99,18 @@ class CudaBackend final : public Backend {
   void attention_backward(const AttentionBackward& args) override {
     cuda::attention_backward(args, plans_.at(*args.plan), workspace_, stream_.get());
   }
-  void kv_cache_write(const KvCacheWrite& /*args*/) override { not_yet("kv_cache_write"); }
-  void attention_decode(const AttentionDecode& /*args*/) override { not_yet("attention_decode"); }
-  void route_experts(const RouteExperts& /*args*/) override { not_yet("route_experts"); }
-  void grouped_matmul(const GroupedMatmul& /*args*/) override { not_yet("grouped_matmul"); }
-  void combine_experts(const CombineExperts& /*args*/) override { not_yet("combine_experts"); }
+  void kv_cache_write(const KvCacheWrite& args) override {
+    cuda::kv_cache_write(args, stream_.get());
+  }
+  void attention_decode(const AttentionDecode& args) override {
+    cuda::attention_decode(args, workspace_, stream_.get());
+  }
+  void route_experts(const RouteExperts& args) override {
+    cuda::route_experts(args, workspace_, stream_.get());
+  }
+  void combine_experts(const CombineExperts& args) override {
+    cuda::combine_experts(args, stream_.get());
+  }
   void gate_mix_forward(const GateMixForward& args) override {
     cuda::gate_mix_forward(args, stream_.get());
   }
@@ -125,7 +128,6 @@ class CudaBackend final : public Backend {
     cuda::gelu_backward(args, stream_.get());
   }
   void cross_entropy(const CrossEntropy& args) override {
-    if (args.most_likely) not_yet("cross_entropy's most_likely");
     cuda::cross_entropy(args, stream_.get());
   }
   void adamw_step(const AdamWStep& args) override { cuda::adamw_step(args, {}, stream_.get()); }

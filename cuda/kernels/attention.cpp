@@ -1,21 +1,33 @@
+#include <algorithm>
+#include <initializer_list>
+
 #include "core/error.h"
 #include "cuda/kernels/attention_args.h"
 
 namespace flywheel::cuda {
 namespace {
 
-constexpr std::int64_t kLargestHead = 256;
-
 HeadRows rows_of(const TensorView& view) {
   return {view.data, view.stride(0), view.stride(1)};
+}
+
+// cp.async and stores take 16 bytes.
+bool is_aligned(const HeadRows& rows) {
+  constexpr std::int64_t kElements = 16 / size_of(DType::BF16);
+  return reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 &&
+         rows.token_stride % kElements == 0 && rows.head_stride % kElements == 0;
+}
+
+bool fits_tensor_cores(DType dtype, const AttentionArgs& args,
+                       std::initializer_list<HeadRows> rows) {
+  return dtype == DType::BF16 && (args.size == 64 || args.size == 128) &&
+         std::all_of(rows.begin(), rows.end(), is_aligned);
 }
 
 template <class Args>
 AttentionArgs common_args(const Args& args, const DevicePlan& plan) {
   const std::int64_t size = args.q.shape[2];
-  require(size % 8 == 0 && size <= kLargestHead, ErrorKind::Shape,
-          "attention: the head size is {}; the CUDA backend takes multiples of 8 up to {}", size,
-          kLargestHead);
+  check_head_size(size, 8);
   AttentionArgs attention{};
   attention.q = rows_of(args.q);
   attention.k = rows_of(args.k);
@@ -33,22 +45,40 @@ AttentionArgs common_args(const Args& args, const DevicePlan& plan) {
 
 }  // namespace
 
+void check_head_size(std::int64_t size, std::int64_t step) {
+  constexpr std::int64_t kLargest = 256;
+  require(size % step == 0 && size <= kLargest, ErrorKind::Shape,
+          "attention: the head size is {}; the CUDA backend takes multiples of {} up to {}", size,
+          step, kLargest);
+}
+
 void attention_forward(const AttentionForward& args, const DevicePlan& plan, cudaStream_t stream) {
   if (args.q.elements() == 0) return;
-  plain_attention_forward(common_args(args, plan), args.q.dtype, stream);
+  const AttentionArgs a = common_args(args, plan);
+  if (fits_tensor_cores(args.q.dtype, a, {a.q, a.k, a.v, a.out})) {
+    mma_attention_forward(a, stream);
+  } else {
+    plain_attention_forward(a, args.q.dtype, stream);
+  }
 }
 
 void attention_backward(const AttentionBackward& args, const DevicePlan& plan,
                         const Workspace& workspace, cudaStream_t stream) {
   if (args.q.elements() == 0) return;
-  AttentionArgs attention = common_args(args, plan);
-  attention.dout = rows_of(args.dout);
-  attention.dq = rows_of(args.dq);
-  attention.dk = rows_of(args.dk);
-  attention.dv = rows_of(args.dv);
-  attention.delta = scratch<float>(workspace, 0, attention.heads * attention.tokens);
-  attention.accumulate = args.accumulate;
-  plain_attention_backward(attention, args.q.dtype, stream);
+  AttentionArgs a = common_args(args, plan);
+  a.dout = rows_of(args.dout);
+  a.dq = rows_of(args.dq);
+  a.dk = rows_of(args.dk);
+  a.dv = rows_of(args.dv);
+  a.accumulate = args.accumulate;
+  if (fits_tensor_cores(args.q.dtype, a, {a.q, a.k, a.v, a.out, a.dout, a.dq, a.dk, a.dv})) {
+    a.statistics = scratch<float>(workspace, 0, 2 * a.heads * plan.even_tokens);
+    mma_attention_dq(a, stream);
+    mma_attention_dkv(a, stream);
+  } else {
+    a.statistics = scratch<float>(workspace, 0, a.heads * a.tokens);
+    plain_attention_backward(a, args.q.dtype, stream);
+  }
 }
 
 }  // namespace flywheel::cuda

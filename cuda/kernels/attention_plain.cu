@@ -237,7 +237,7 @@ __device__ __forceinline__ void place_statistics(Places& places, const Attention
   if (warp_id() != 0) return;
   const std::int64_t at = head * args.tokens + own.begin + places.position[row];
   places.lse[row] = row < count ? args.lse[at] * kLog2E : 0.0F;
-  places.delta[row] = row < count ? args.delta[at] : 0.0F;
+  places.delta[row] = row < count ? args.statistics[at] : 0.0F;
 }
 
 // Rows of dout times rows of out, for the warp's own queries.
@@ -257,7 +257,7 @@ __device__ __forceinline__ void compute_delta(Places& places, const Rows<kSize>&
     sum = warp_sum(sum);
     if (lane_id() != 0) continue;
     places.delta[row] = sum;
-    args.delta[head * args.tokens + token] = sum;
+    args.statistics[head * args.tokens + token] = sum;
     places.lse[row] = args.lse[head * args.tokens + token] * kLog2E;
   }
 }

@@ -39,10 +39,13 @@ void split_heads_forward(const SplitHeadsForward& args, cudaStream_t stream);
 void split_heads_backward(const SplitHeadsBackward& args, const Workspace& workspace,
                           cudaStream_t stream);
 // Head sizes are multiples of 8 up to 256 (Error Shape). dk and dv sum over the query heads that
-// share them, in order.
+// share them, in order. On tensor cores with bf16, head sizes 64 and 128, rows aligned to 16 bytes.
 void attention_forward(const AttentionForward& args, const DevicePlan& plan, cudaStream_t stream);
 void attention_backward(const AttentionBackward& args, const DevicePlan& plan,
                         const Workspace& workspace, cudaStream_t stream);
+void kv_cache_write(const KvCacheWrite& args, cudaStream_t stream);
+// Head sizes up to 256 (Error Shape).
+void attention_decode(const AttentionDecode& args, const Workspace& workspace, cudaStream_t stream);
 void gate_mix_forward(const GateMixForward& args, cudaStream_t stream);
 void gate_mix_backward(const GateMixBackward& args, cudaStream_t stream);
 
@@ -50,6 +53,10 @@ void swiglu_forward(const SwigluForward& args, cudaStream_t stream);
 void swiglu_backward(const SwigluBackward& args, cudaStream_t stream);
 void gelu_forward(const GeluForward& args, cudaStream_t stream);
 void gelu_backward(const GeluBackward& args, cudaStream_t stream);
+
+// Logits and weights are f32.
+void route_experts(const RouteExperts& args, const Workspace& workspace, cudaStream_t stream);
+void combine_experts(const CombineExperts& args, cudaStream_t stream);
 
 void cross_entropy(const CrossEntropy& args, cudaStream_t stream);
 

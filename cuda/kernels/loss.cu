@@ -10,6 +10,7 @@ constexpr int kWarps = kThreads / kWarp;
 
 struct LossArgs {
   float* losses;
+  std::int32_t* most_likely;  // null: not wanted
   void* logits;
   const std::int32_t* targets;
   std::int64_t vocab, padded;
@@ -63,6 +64,31 @@ __device__ __forceinline__ SoftmaxSum sum_of_thread(const T* row, std::int64_t v
   return result;
 }
 
+struct WarpIndices {
+  std::int32_t of[kWarps];
+};
+
+// The lowest index of the largest logit, in the block's first thread.
+template <class T>
+__device__ __forceinline__ std::int32_t index_of(float top, const T* row, std::int64_t vocab) {
+  auto& warps = static_shared<WarpIndices>();
+  std::int32_t lowest = 0x7fffffff;
+  for (std::int64_t c = threadIdx.x; c < vocab; c += kThreads) {
+    if (to_float(row[c]) == top) {
+      lowest = static_cast<std::int32_t>(c);
+      break;
+    }
+  }
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    lowest = min(lowest, __shfl_xor_sync(kAllLanes, lowest, step));
+  }
+  if (lane_id() == 0) warps.of[warp_id()] = lowest;
+  __syncthreads();
+  for (int warp = 0; warp < kWarps; ++warp) lowest = min(lowest, warps.of[warp]);
+  return lowest;
+}
+
 template <class T, int kCount>
 __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(LossArgs args) {
   const std::int64_t row = blockIdx.x;
@@ -70,7 +96,10 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(LossArgs args) 
   const std::int32_t target = args.targets[row];
   if (target >= args.vocab) __trap();
   if (target < 0) {
-    if (threadIdx.x == 0) args.losses[row] = 0;
+    if (threadIdx.x == 0) {
+      args.losses[row] = 0;
+      if (args.most_likely) args.most_likely[row] = -1;
+    }
     if (args.gradient_scale == 0) return;
     for (std::int64_t c = threadIdx.x * kCount; c < args.padded; c += kThreads * kCount) {
       store(logits + c, Floats<kCount>{});
@@ -80,6 +109,10 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(LossArgs args) 
   // All threads read it before the barrier, behind which it is overwritten.
   const float target_logit = to_float(logits[target]);
   const SoftmaxSum all = reduce_block(sum_of_thread<T, kCount>(logits, args.vocab, args.padded));
+  if (args.most_likely) {
+    const std::int32_t index = index_of(all.top, logits, args.vocab);
+    if (threadIdx.x == 0) args.most_likely[row] = index;
+  }
   const float log_sum = logf(all.sum);
   if (threadIdx.x == 0) args.losses[row] = log_sum + (all.top - target_logit);
   if (args.gradient_scale == 0) return;
@@ -105,6 +138,7 @@ void cross_entropy(const CrossEntropy& args, cudaStream_t stream) {
   const std::int64_t padded = args.logits.shape[1];
   if (rows == 0) return;
   const LossArgs loss{.losses = args.losses.f32(),
+                      .most_likely = args.most_likely.i32(),
                       .logits = args.logits.data,
                       .targets = args.targets.i32(),
                       .vocab = args.vocab_size,

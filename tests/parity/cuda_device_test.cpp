@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "cuda/cuda_backend.h"
-#include "parity/cuda_cases.h"
+#include "parity/op_case.h"
 #include "support/catch.h"
 
 using namespace flywheel;
@@ -18,7 +18,7 @@ TEST_CASE("every op on the GPU is as exact as a naive float loop and repeats its
     return;
   }
   std::printf("%s\n", backend->description().c_str());
-  for (const OpCase& op_case : cuda_op_cases()) {
+  for (const OpCase& op_case : all_op_cases()) {
     CAPTURE(op_case.name);
     const Outputs first = run_on(*backend, op_case);
     const Comparison worst = compare(op_case, first);

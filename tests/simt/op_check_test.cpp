@@ -1,5 +1,5 @@
 #include "cuda/cuda_backend.h"
-#include "parity/cuda_cases.h"
+#include "parity/op_case.h"
 #include "simt/check/conflicts.h"
 #include "simt/emulator/config.h"
 #include "simt/schedules.h"
@@ -8,12 +8,12 @@
 using namespace flywheel;
 using namespace flywheel::test;
 
-// Check mode is some ten times slower: of each op, every third case.
+// Check mode is some ten times slower: every second case.
 TEST_CASE("no op races, leaves its memory or reads what was never written", "[simt]") {
   const auto backend = make_cuda_backend(0);
-  const std::vector<OpCase> cases = cuda_op_cases();
+  const std::vector<OpCase> cases = all_op_cases();
   std::uint64_t seed = 0;
-  for (std::size_t i = 0; i < cases.size(); i += 3) {
+  for (std::size_t i = 0; i < cases.size(); i += 2) {
     const ScheduleScope scope({simt::Order::kSkew, simt::Landing::kMixed, ++seed});
     CAPTURE(cases[i].name, seed);
     CHECK(compare(cases[i], run_on(*backend, cases[i])).passed());
@@ -23,8 +23,8 @@ TEST_CASE("no op races, leaves its memory or reads what was never written", "[si
 TEST_CASE("no op has bank conflicts", "[simt]") {
   simt::config.count_conflicts = true;
   const auto backend = make_cuda_backend(0);
-  const std::vector<OpCase> cases = cuda_op_cases();
-  for (std::size_t i = 0; i < cases.size(); i += 11) run_on(*backend, cases[i]);
+  const std::vector<OpCase> cases = all_op_cases();
+  for (std::size_t i = 0; i < cases.size(); i += 5) run_on(*backend, cases[i]);
   for (const simt::LineCost& line : simt::conflict_counter().take()) {
     if (!line.shared) continue;
     CAPTURE(line.line, line.requests, line.cost, line.ideal);

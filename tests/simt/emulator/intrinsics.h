@@ -111,6 +111,13 @@ template <int kGroupsInFlight>
 void cp_async_wait() {
   simt::wait_for_copies(kGroupsInFlight);
 }
+inline float fast_exp2(float x) {
+  const float result = std::exp2(x);
+  return result < 0x1p-126F ? 0 : result;
+}
+inline std::uint32_t pack_bf16(float low, float high) {
+  return std::uint32_t{simt::round_to_bf16(low)} | std::uint32_t{simt::round_to_bf16(high)} << 16;
+}
 inline void bar_sync(int id, int threads, simt::SourceLine line = simt::SourceLine::here()) {
   simt::barrier({.id = id, .threads = threads, .name = "bar_sync"}, line);
 }
