@@ -115,7 +115,7 @@ int run(const cxxopts::ParseResult& flags) {
     for (const auto context : flags["context"].as<std::vector<std::int64_t>>()) {
       const bool breakdown = flags.count("breakdown") != 0;
       for (const DType type : {DType::F32, DType::BF16, DType::Q8_0}) {
-        measure("llama 10m", roomy("10m"), type, context, batch, *backend, probe, breakdown);
+        measure("smol 135m", roomy("135m"), type, context, batch, *backend, probe, breakdown);
         measure("gpt2 124m", roomy("124m"), type, context, batch, *backend, probe, breakdown);
         measure("llama 360m", roomy("360m"), type, context, batch, *backend, probe, breakdown);
       }

@@ -143,7 +143,7 @@ int run(const cxxopts::ParseResult& flags) {
 
 int main(int argc, char** argv) {
   cxxopts::Options options("bench_step", "Time of whole training steps with a breakdown by op.");
-  options.add_options()("model", "10m, 124m or 360m",
+  options.add_options()("model", "10m, 124m, 135m or 360m",
                         cxxopts::value<std::string>()->default_value("10m"))(
       "pattern", "full, swa, sa or sa_swa", cxxopts::value<std::string>()->default_value("full"))(
       "window", "keys", cxxopts::value<std::int64_t>()->default_value("256"))(

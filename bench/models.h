@@ -6,8 +6,8 @@
 
 namespace flywheel::bench {
 
-// The models that benchmarks run: 10m and 360m of Llama type, 124m as GPT-2's smallest. Error
-// Config for another name.
+// The models that benchmarks run: 10m, 135m (SmolLM2) and 360m of Llama type, 124m as GPT-2's
+// smallest. Error Config for another name.
 ModelConfig model_named(const std::string& name);
 
 }  // namespace flywheel::bench

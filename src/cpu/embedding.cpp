@@ -23,7 +23,7 @@ void table_rows(const Weights& table, const EmbeddingForward& args, std::int64_t
                              ? args.position_table.f32() + args.positions.i32()[row] * width
                              : nullptr;
     for_vectors(width, [&](std::int64_t i, auto lanes) HWY_ATTR {
-      auto sum = table.load(lanes, word, i);
+      auto sum = load_weights(table, lanes, word, i);
       if (place != nullptr) sum = hn::Add(sum, lanes.load(place + i));
       lanes.store(sum, out + i);
     });

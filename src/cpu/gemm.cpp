@@ -151,7 +151,7 @@ void pack_b(const Weights& weights, const PanelOfB& panel, float* scratch, float
   const std::int64_t stride = transposed ? panel.depth : kTileColumns;
   for (std::int64_t r = 0; r < rows; ++r) {
     for_vectors(width, [&](std::int64_t i, auto lanes) HWY_ATTR {
-      lanes.store(weights.load(lanes, row + r, column + i), scratch + r * stride + i);
+      lanes.store(load_weights(weights, lanes, row + r, column + i), scratch + r * stride + i);
     });
   }
   pack_panel<kTileColumns>(scratch, transposed ? stride : 1, transposed ? 1 : stride, panel.columns,

@@ -17,8 +17,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 
-constexpr int kVectorLanes = static_cast<int>(hn::MaxLanes(F32()));
-constexpr int kCacheLineFloats = 16;
 constexpr std::int64_t kMostRows = 8;  // whose sums fit the registers
 
 template <class Weights>
@@ -44,25 +42,47 @@ struct FewRows {
   }
 };
 
+// body(i, lanes) for consecutive runs of [0, count).
+template <class Weights, class Body>
+HWY_INLINE void for_runs(std::int64_t count, const Body& body) {
+  if constexpr (Weights::kRun == 1) {
+    for_vectors(count, body);
+  } else {
+    for (std::int64_t i = 0; i < count; i += kWeightBlock) body(i, WholeVector());
+  }
+}
+
 // B is [N, K]: kColumns of its rows, each times all rows of A.
 template <int kRows, int kColumns, class Weights>
 HWY_INLINE void dot_columns(const FewRows<Weights>& m, std::int64_t column) {
-  constexpr std::int64_t kAhead = 1024;  // elements
+  constexpr std::int64_t kAhead = 1024;  // elements of a row, then of those of the next columns
+  const std::int64_t ahead_in_row = Weights::offset(kAhead);
+  const std::int64_t ahead_beyond =
+      m.b.row(kColumns) - m.b.row(0) + ahead_in_row - Weights::offset(m.depth);
   const F32 d;
+  const std::byte* columns[kColumns];
   F32Vector sums[kColumns][kRows];
   HWY_UNROLL(8)
   for (int c = 0; c < kColumns; ++c) {
+    columns[c] = m.b.row(column + c);
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) sums[c][r] = hn::Zero(d);
   }
-  for_vectors(m.depth, [&](std::int64_t k, auto lanes) HWY_ATTR {
+  for_runs<Weights>(m.depth, [&](std::int64_t k, auto lanes) HWY_ATTR {
+    const std::int64_t at = Weights::offset(k);
+    const std::int64_t ahead = at + (k + kAhead < m.depth ? ahead_in_row : ahead_beyond);
     HWY_UNROLL(8)
     for (int c = 0; c < kColumns; ++c) {
-      m.b.prefetch(column + c, k + kAhead);
-      const auto x = m.b.load(lanes, column + c, k);
+      hwy::Prefetch(columns[c] + ahead);
+      const auto run = Weights::run(columns[c] + at);
       HWY_UNROLL(8)
-      for (int r = 0; r < kRows; ++r) {
-        sums[c][r] = hn::MulAdd(x, lanes.load(m.a + r * m.a_stride + k), sums[c][r]);
+      for (int v = 0; v < Weights::kRun; ++v) {
+        const auto x = run.load(lanes, v);
+        HWY_UNROLL(8)
+        for (int r = 0; r < kRows; ++r) {
+          const float* a = m.a + r * m.a_stride + k + v * kVectorLanes;
+          sums[c][r] = hn::MulAdd(x, lanes.load(a), sums[c][r]);
+        }
       }
     }
   });
@@ -91,22 +111,32 @@ template <int kRows, int kDepth, class Weights>
 HWY_INLINE void add_rows(const FewRows<Weights>& m, std::int64_t k, std::int64_t begin,
                          std::int64_t end) {
   const F32 d;
-  const std::int64_t ahead = k + std::min<std::int64_t>(kDepth, m.depth - kDepth - k);
-  for_vectors(end - begin, [&](std::int64_t i, auto lanes) HWY_ATTR {
-    F32Vector x[kDepth];
+  const std::byte* rows = m.b.row(k) + Weights::offset(begin);
+  const std::int64_t row_bytes = m.b.row(1) - m.b.row(0);
+  const std::byte* rows_ahead =
+      rows + std::min<std::int64_t>(kDepth, m.depth - kDepth - k) * row_bytes;
+  for_runs<Weights>(end - begin, [&](std::int64_t i, auto lanes) HWY_ATTR {
+    const std::int64_t at = Weights::offset(i);
+    typename Weights::Run runs[kDepth];
     HWY_UNROLL(8)
     for (int j = 0; j < kDepth; ++j) {
-      m.b.prefetch(ahead + j, begin + i);
-      x[j] = m.b.load(lanes, k + j, begin + i);
+      hwy::Prefetch(rows_ahead + j * row_bytes + at);
+      runs[j] = Weights::run(rows + j * row_bytes + at);
     }
     HWY_UNROLL(8)
-    for (int r = 0; r < kRows; ++r) {
-      float* out = m.out + r * m.out_stride + begin + i;
-      const float* a = m.a + r * m.a_stride + k;
-      auto sum = lanes.load(out);
+    for (int v = 0; v < Weights::kRun; ++v) {
+      F32Vector x[kDepth];
       HWY_UNROLL(8)
-      for (int j = 0; j < kDepth; ++j) sum = hn::MulAdd(hn::Set(d, a[j]), x[j], sum);
-      lanes.store(sum, out);
+      for (int j = 0; j < kDepth; ++j) x[j] = runs[j].load(lanes, v);
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        float* out = m.out + r * m.out_stride + begin + i + v * kVectorLanes;
+        const float* a = m.a + r * m.a_stride + k;
+        auto sum = lanes.load(out);
+        HWY_UNROLL(8)
+        for (int j = 0; j < kDepth; ++j) sum = hn::MulAdd(hn::Set(d, a[j]), x[j], sum);
+        lanes.store(sum, out);
+      }
     }
   });
 }
@@ -146,7 +176,7 @@ void multiply_few_rows(const Weights& b, const Matmul& args, ThreadPool& pool) {
   constexpr std::int64_t kTaskFloats = 32 * 1024;  // of B
   std::int64_t width = kTaskFloats / std::max<std::int64_t>(1, depth);
   if (!args.transpose_b) width = columns / (2 * pool.size());  // long pieces of rows
-  width = std::max<std::int64_t>(1, width / kCacheLineFloats) * kCacheLineFloats;
+  width = std::max<std::int64_t>(1, width / kWeightBlock) * kWeightBlock;
   pool.for_each((columns + width - 1) / width, [&](std::int64_t task, int) {
     for (std::int64_t row = 0; row < rows; row += kMostRows) {
       const auto range =

@@ -16,81 +16,103 @@
 HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 
-// Each has load(lanes, row, i), a vector from element i of a row on, and prefetch() of it. Rows of
-// all but FloatWeights are multiples of 32 elements, i of the vector's lanes.
+// Element i of row r lies at row(r) + offset(i); run(p) is what the kRun vectors from there on
+// share, whose load(lanes, v) is one of them. Rows of all but FloatWeights are multiples of 32
+// elements, and a run begins at a multiple of kRun vectors.
 
-class FloatWeights {
+constexpr int kVectorLanes = static_cast<int>(hn::MaxLanes(F32()));
+constexpr int kBlockVectors = static_cast<int>(kWeightBlock) / kVectorLanes;
+
+class WeightRows {
  public:
-  explicit FloatWeights(const TensorView& view) : data_(view.f32()), stride_(view.stride(0)) {}
-  template <class Lanes>
-  HWY_INLINE F32Vector load(const Lanes& lanes, std::int64_t row, std::int64_t i) const {
-    return lanes.load(data_ + row * stride_ + i);
-  }
-  HWY_INLINE void prefetch(std::int64_t row, std::int64_t i) const {
-    hwy::Prefetch(data_ + row * stride_ + i);
-  }
+  explicit WeightRows(const TensorView& view) : data_(view.data), stride_(view.stride(0)) {}
 
- private:
-  const float* data_;
-  std::int64_t stride_;
+ protected:
+  const std::byte* data_;
+  std::int64_t stride_;  // elements, of Q8_0 bytes
+};
+
+class FloatWeights : WeightRows {
+ public:
+  static constexpr int kRun = 1;
+  struct Run {
+    const float* data;
+    template <class Lanes>
+    HWY_INLINE F32Vector load(const Lanes& lanes, int /*v*/) const {
+      return lanes.load(data);
+    }
+  };
+
+  using WeightRows::WeightRows;
+  HWY_INLINE const std::byte* row(std::int64_t r) const { return data_ + offset(r * stride_); }
+  static HWY_INLINE std::int64_t offset(std::int64_t i) { return 4 * i; }
+  static HWY_INLINE Run run(const std::byte* p) { return {reinterpret_cast<const float*>(p)}; }
 };
 
 // 16-bit floats of Highway's type `Half`.
 template <class Half>
-class ShortWeights {
+class ShortWeights : WeightRows {
  public:
-  explicit ShortWeights(const TensorView& view)
-      : data_(reinterpret_cast<const Half*>(view.data)), stride_(view.stride(0)) {}
-  template <class Lanes>
-  HWY_INLINE F32Vector load(const Lanes& /*lanes*/, std::int64_t row, std::int64_t i) const {
-    const hn::Rebind<Half, F32> halves;
-    return hn::PromoteTo(F32(), hn::LoadU(halves, data_ + row * stride_ + i));
-  }
-  HWY_INLINE void prefetch(std::int64_t row, std::int64_t i) const {
-    hwy::Prefetch(data_ + row * stride_ + i);
-  }
+  static constexpr int kRun = kBlockVectors;
+  struct Run {
+    const Half* data;
+    template <class Lanes>
+    HWY_INLINE F32Vector load(const Lanes& /*lanes*/, int v) const {
+      const hn::Rebind<Half, F32> halves;
+      return hn::PromoteTo(F32(), hn::LoadU(halves, data + v * kVectorLanes));
+    }
+  };
 
- private:
-  const Half* data_;
-  std::int64_t stride_;
+  using WeightRows::WeightRows;
+  HWY_INLINE const std::byte* row(std::int64_t r) const { return data_ + offset(r * stride_); }
+  static HWY_INLINE std::int64_t offset(std::int64_t i) { return 2 * i; }
+  static HWY_INLINE Run run(const std::byte* p) { return {reinterpret_cast<const Half*>(p)}; }
 };
 using Bf16Weights = ShortWeights<hwy::bfloat16_t>;
 using HalfWeights = ShortWeights<hwy::float16_t>;
 
-class Q8Weights {
+class Q8Weights : WeightRows {
  public:
-  explicit Q8Weights(const TensorView& view) : data_(view.data), stride_(view.stride(0)) {}
-  template <class Lanes>
-  HWY_INLINE F32Vector load(const Lanes& /*lanes*/, std::int64_t row, std::int64_t i) const {
-    const std::byte* block = block_of(row, i);
-    const hn::Rebind<std::int32_t, F32> wide;
-    const hn::Rebind<std::int8_t, F32> narrow;
-    const auto* quants = reinterpret_cast<const std::int8_t*>(block + kScaleBytes) + i % kBlock;
-    const auto values = hn::ConvertTo(F32(), hn::PromoteTo(wide, hn::LoadU(narrow, quants)));
-    return hn::Mul(hn::Set(F32(), scale_of(block)), values);
-  }
-  HWY_INLINE void prefetch(std::int64_t row, std::int64_t i) const {
-    hwy::Prefetch(block_of(row, i));
-  }
+  static constexpr int kRun = kBlockVectors;
+  struct Run {
+    const std::int8_t* quants;
+    F32Vector scale;
+    template <class Lanes>
+    HWY_INLINE F32Vector load(const Lanes& /*lanes*/, int v) const {
+      const hn::Rebind<std::int32_t, F32> wide;
+      const hn::Rebind<std::int8_t, F32> narrow;
+      const auto bytes = hn::LoadU(narrow, quants + v * kVectorLanes);
+      return hn::Mul(scale, hn::ConvertTo(F32(), hn::PromoteTo(wide, bytes)));
+    }
+  };
 
- private:
-  static constexpr std::int64_t kBlock = kWeightBlock;
-  static constexpr std::int64_t kScaleBytes = 2;
-
-  HWY_INLINE const std::byte* block_of(std::int64_t row, std::int64_t i) const {
-    return data_ + row * stride_ + i / kBlock * (kScaleBytes + kBlock);
+  using WeightRows::WeightRows;
+  HWY_INLINE const std::byte* row(std::int64_t r) const { return data_ + r * stride_; }
+  static HWY_INLINE std::int64_t offset(std::int64_t i) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(i) / kWeightBlock *
+                                     (kScaleBytes + kWeightBlock));
   }
-  static HWY_INLINE float scale_of(const std::byte* block) {
+  static HWY_INLINE Run run(const std::byte* p) {
     const hn::CappedTag<float, 4> d;
     const hn::Rebind<hwy::float16_t, decltype(d)> halves;
     // The first of four lanes: a block has more bytes than they.
-    const auto scale = hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(block));
-    return hn::GetLane(hn::PromoteTo(d, scale));
+    const auto scale = hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(p));
+    return {reinterpret_cast<const std::int8_t*>(p + kScaleBytes),
+            hn::Set(F32(), hn::GetLane(hn::PromoteTo(d, scale)))};
   }
 
-  const std::byte* data_;
-  std::int64_t stride_;
+ private:
+  static constexpr std::int64_t kScaleBytes = 2;
 };
+
+// A vector of row r from element i on, a multiple of its lanes.
+template <class Weights, class Lanes>
+HWY_INLINE F32Vector load_weights(const Weights& weights, const Lanes& lanes, std::int64_t r,
+                                  std::int64_t i) {
+  const std::int64_t v = i / kVectorLanes % Weights::kRun;
+  const std::byte* p = weights.row(r) + Weights::offset(i - v * kVectorLanes);
+  return Weights::run(p).load(lanes, static_cast<int>(v));
+}
 
 // f(weights), of the class that reads the view's type.
 template <class F>
