@@ -18,5 +18,8 @@ if(NOT Catch2_FOUND)
   find_path(CATCH2_INCLUDE_DIR catch2/catch.hpp REQUIRED)
 endif()
 
+# Without MPI a job has one rank.
+pkg_check_modules(mpi QUIET IMPORTED_TARGET mpi-c)
+
 # OpenBLAS is only the yardstick of the benchmarks.
 pkg_check_modules(openblas QUIET IMPORTED_TARGET openblas)

@@ -8,7 +8,7 @@ packages=(
   cmake ninja-build g++ pkg-config
   libhwy-dev libigraph-dev libopenblas-dev libpcre2-dev libutf8proc-dev libxxhash-dev
   libcxxopts-dev nlohmann-json3-dev libspdlog-dev libfmt-dev
-  libprotobuf-dev protobuf-compiler catch2 gnuplot-nox
+  libprotobuf-dev protobuf-compiler libopenmpi-dev openmpi-bin catch2 gnuplot-nox
 )
 case "${1:-}" in
   "") ;;
