@@ -57,6 +57,8 @@ class TimingBackend : public Backend {
   FLYWHEEL_TIMED(gelu_backward, GeluBackward)
   FLYWHEEL_TIMED(cross_entropy, CrossEntropy)
   FLYWHEEL_TIMED(adamw_step, AdamWStep)
+  FLYWHEEL_TIMED(round_weights, RoundWeights)
+  FLYWHEEL_TIMED(sum, Sum)
   FLYWHEEL_TIMED(sum_of_squares, SumOfSquares)
   FLYWHEEL_TIMED(add, Add)
   FLYWHEEL_TIMED(scale, Scale)

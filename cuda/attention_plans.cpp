@@ -1,12 +1,11 @@
 #include "cuda/attention_plans.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <limits>
 
 #include "attention/tile_walk.h"
 #include "core/error.h"
-#include "cuda/device/check.h"
 
 namespace flywheel::cuda {
 namespace {
@@ -76,63 +75,51 @@ BlockCounts count_blocks(const AttentionPlan& plan) {
   return count_blocks(lists);
 }
 
+// The tiles, then the positions and the ranks of the slots.
 struct AttentionPlans::Copy {
-  std::vector<AttentionTile> tiles;
-  std::vector<std::byte> staged;  // tiles, then the positions and ranks of the slots
   std::unique_ptr<Memory> memory;
-  cudaEvent_t copied = nullptr;  // staged may be written again
+  std::int64_t tile_count = 0;
   std::int64_t slots = 0;
   std::int64_t even_tokens = 0;
-
-  Copy() { check(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming), "cudaEventCreate"); }
-  ~Copy() { cudaEventDestroy(copied); }
-  Copy(const Copy&) = delete;
-  Copy& operator=(const Copy&) = delete;
-
-  void stage(const AttentionPlan& plan) {
-    even_tokens = list_tiles(plan, tiles);
-    const auto positions = std::as_bytes(plan.slot_position());
-    const auto ranks = std::as_bytes(plan.slot_rank());
-    slots = std::ssize(plan.slot_position());
-    const auto listed = std::as_bytes(std::span(tiles));
-    staged.clear();
-    for (const auto& part : {listed, positions, ranks}) {
-      staged.insert(staged.end(), part.begin(), part.end());
-    }
-  }
 };
 
 AttentionPlans::AttentionPlans() = default;
 AttentionPlans::~AttentionPlans() = default;
 
-void AttentionPlans::upload(const AttentionPlan& plan, const Stream& stream) {
+void AttentionPlans::upload(const AttentionPlan& plan, Uploads& uploads, const Stream& stream) {
   require(plan.tile() == kAttentionTile, ErrorKind::Internal,
           "a plan has tiles of {} ranks; the CUDA backend walks {}", plan.tile(), kAttentionTile);
   require(plan.pattern().kind != AttentionKind::Moba, ErrorKind::Config,
           "moba is not on the CUDA backend yet: take the CPU");
   std::unique_ptr<Copy>& copy = copies_[&plan];
   if (!copy) copy = std::make_unique<Copy>();
-  check(cudaEventSynchronize(copy->copied), "cudaEventSynchronize");
-  copy->stage(plan);
-  const std::int64_t bytes = std::ssize(copy->staged);
+  copy->even_tokens = list_tiles(plan, tiles_);
+  copy->tile_count = std::ssize(tiles_);
+  copy->slots = std::ssize(plan.slot_position());
+  const std::array parts{std::as_bytes(std::span(tiles_)), std::as_bytes(plan.slot_position()),
+                         std::as_bytes(plan.slot_rank())};
+  std::int64_t bytes = 0;
+  for (const auto& part : parts) bytes += std::ssize(part);
   if (!copy->memory || copy->memory->bytes() < bytes) {
     stream.synchronize();
     copy->memory = std::make_unique<Memory>(bytes + bytes / 2, "an attention plan");
   }
-  check(cudaMemcpyAsync(copy->memory->data(), copy->staged.data(), copy->staged.size(),
-                        cudaMemcpyHostToDevice, stream.get()),
-        "upload of an attention plan");
-  check(cudaEventRecord(copy->copied, stream.get()), "cudaEventRecord");
+  std::byte* to = copy->memory->data();
+  for (const auto& part : parts) {
+    uploads.queue(to, part.data(), std::ssize(part), stream);
+    to += part.size();
+  }
 }
 
 DevicePlan AttentionPlans::at(const AttentionPlan& plan) const {
   const auto found = copies_.find(&plan);
   require(found != copies_.end(), ErrorKind::Internal, "an attention plan was not uploaded");
   const Copy& copy = *found->second;
-  const std::byte* lists = copy.memory->data() + copy.tiles.size() * sizeof(AttentionTile);
+  const std::byte* lists =
+      copy.memory->data() + copy.tile_count * static_cast<std::int64_t>(sizeof(AttentionTile));
   DevicePlan device{};
   device.tiles = reinterpret_cast<const AttentionTile*>(copy.memory->data());
-  device.tile_count = std::ssize(copy.tiles);
+  device.tile_count = copy.tile_count;
   device.even_tokens = copy.even_tokens;
   if (copy.slots > 0) {
     device.slot_position = reinterpret_cast<const std::int32_t*>(lists);

@@ -8,6 +8,7 @@
 #include "cuda/kernels/attention_counts.h"
 #include "cuda/kernels/attention_plan.h"
 #include "cuda/memory.h"
+#include "cuda/uploads.h"
 
 namespace flywheel::cuda {
 
@@ -25,12 +26,13 @@ class AttentionPlans {
   ~AttentionPlans();
 
   // Queues the copy; work queued on the stream before still sees the old one.
-  void upload(const AttentionPlan& plan, const Stream& stream);
+  void upload(const AttentionPlan& plan, Uploads& uploads, const Stream& stream);
   // Error Internal if it was not uploaded.
   DevicePlan at(const AttentionPlan& plan) const;
 
  private:
   struct Copy;
+  std::vector<AttentionTile> tiles_;
   std::map<const AttentionPlan*, std::unique_ptr<Copy>> copies_;
 };
 

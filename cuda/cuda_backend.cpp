@@ -8,6 +8,8 @@
 #include "cuda/kernels/kernels.h"
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
+#include "cuda/peak_flops.h"
+#include "cuda/uploads.h"
 
 namespace flywheel {
 namespace {
@@ -17,12 +19,19 @@ constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
 int selected(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  require(status == cudaSuccess && count > 0, ErrorKind::Device, "no CUDA device: {}",
+  require(status == cudaSuccess && count > 0, ErrorKind::Device,
+          "this machine has no GPU that CUDA can use ({}); take another one, or the CPU",
           cudaGetErrorString(status));
   require(device >= 0 && device < count, ErrorKind::Device,
           "no CUDA device {}; this machine has 0 to {}", device, count - 1);
   cuda::check(cudaSetDevice(device), "cudaSetDevice");
   return device;
+}
+
+cudaDeviceProp properties_of(int device) {
+  cudaDeviceProp properties;
+  cuda::check(cudaGetDeviceProperties(&properties, device), "device properties");
+  return properties;
 }
 
 class CudaBackend final : public Backend {
@@ -36,8 +45,7 @@ class CudaBackend final : public Backend {
 
   DeviceKind device() const override { return DeviceKind::Cuda; }
   std::string description() const override {
-    cudaDeviceProp properties;
-    cuda::check(cudaGetDeviceProperties(&properties, device_), "device properties");
+    const cudaDeviceProp properties = properties_of(device_);
     return fmt::format("CUDA device {}, {}, sm_{}{}", device_, properties.name, properties.major,
                        properties.minor);
   }
@@ -52,15 +60,18 @@ class CudaBackend final : public Backend {
     return memory;
   }
   void upload(const TensorView& out, const void* host) override {
-    transfer(out.data, host, out.bytes(), cudaMemcpyHostToDevice);
+    uploads_.queue(out.data, host, out.bytes(), stream_);
   }
   void download(void* host, const TensorView& x) override {
-    transfer(host, x.data, x.bytes(), cudaMemcpyDeviceToHost);
+    cuda::check(cudaMemcpyAsync(host, x.data, static_cast<std::size_t>(x.bytes()),
+                                cudaMemcpyDeviceToHost, stream_.get()),
+                "download");
+    stream_.synchronize();
   }
   void synchronize() override { stream_.synchronize(); }
 
   std::int64_t attention_tile() const override { return cuda::kAttentionTile; }
-  void upload_plan(const AttentionPlan& plan) override { plans_.upload(plan, stream_); }
+  void upload_plan(const AttentionPlan& plan) override { plans_.upload(plan, uploads_, stream_); }
 
   void matmul(const Matmul& args) override { matmuls_.run(args, matmul_workspace_, stream_.get()); }
   void bias_backward(const BiasBackward& args) override {
@@ -130,7 +141,11 @@ class CudaBackend final : public Backend {
   void cross_entropy(const CrossEntropy& args) override {
     cuda::cross_entropy(args, stream_.get());
   }
-  void adamw_step(const AdamWStep& args) override { cuda::adamw_step(args, {}, stream_.get()); }
+  void adamw_step(const AdamWStep& args) override { cuda::adamw_step(args, stream_.get()); }
+  void round_weights(const RoundWeights& args) override {
+    cuda::round_weights(args, stream_.get());
+  }
+  void sum(const Sum& args) override { cuda::sum(args, workspace_, stream_.get()); }
   void sum_of_squares(const SumOfSquares& args) override {
     cuda::sum_of_squares(args, workspace_, stream_.get());
   }
@@ -140,14 +155,8 @@ class CudaBackend final : public Backend {
   void copy(const Copy& args) override { cuda::copy(args, stream_.get()); }
 
  private:
-  // The host side may be reused on return, so it waits.
-  void transfer(void* to, const void* from, std::int64_t bytes, cudaMemcpyKind kind) {
-    cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), kind, stream_.get()),
-                "transfer");
-    stream_.synchronize();
-  }
-
   int device_;
+  cuda::Uploads uploads_;  // outlives the stream's copies
   cuda::Stream stream_;
   cuda::Memory workspace_memory_;
   cuda::Memory matmul_memory_;
@@ -161,6 +170,10 @@ class CudaBackend final : public Backend {
 
 std::unique_ptr<Backend> make_cuda_backend(int device) {
   return std::make_unique<CudaBackend>(device);
+}
+
+double cuda_peak_flops(int device, DType type) {
+  return cuda::peak_flops_of(properties_of(selected(device)).name, type);
 }
 
 }  // namespace flywheel

@@ -6,8 +6,11 @@
 
 namespace flywheel {
 
-// GPU `device` of this machine. Error Device if there is none. Some ops of inference are not there
-// yet: they throw Error Device (docs/cuda.md).
+// GPU `device` of this machine. Error Device if there is none, or if this build has no CUDA
+// backend.
 std::unique_ptr<Backend> make_cuda_backend(int device);
+
+// The peak of that GPU by its data sheet (peak_flops.h). 0: it is not in the table.
+double cuda_peak_flops(int device, DType type);
 
 }  // namespace flywheel

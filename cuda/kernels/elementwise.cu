@@ -33,26 +33,6 @@ __global__ void __launch_bounds__(kThreads) fill_kernel(float* x, float value, s
   if (at < count) x[at] = value;
 }
 
-template <class To, class From, int kCount>
-__global__ void __launch_bounds__(kThreads)
-    cast_kernel(To* out, const From* x, std::int64_t count) {
-  const std::int64_t at = index_of_thread() * kCount;
-  if (at < count) store(out + at, load<kCount>(x + at));
-}
-
-template <class To, class From>
-void run_cast(const TensorView& out, const TensorView& x, cudaStream_t stream) {
-  const std::int64_t count = x.elements();
-  constexpr int kCount = kPack<bf16>;
-  if (can_pack(count, {&out, &x})) {
-    launch<cast_kernel<To, From, kCount>>(blocks_for(count, kThreads * kCount), kThreads, 0, stream,
-                                          pointer_to<To>(out), pointer_to<const From>(x), count);
-  } else {
-    launch<cast_kernel<To, From, 1>>(blocks_for(count, kThreads), kThreads, 0, stream,
-                                     pointer_to<To>(out), pointer_to<const From>(x), count);
-  }
-}
-
 }  // namespace
 
 void add(const Add& args, cudaStream_t stream) {
@@ -86,17 +66,6 @@ void copy(const Copy& args, cudaStream_t stream) {
   check(cudaMemcpyAsync(args.out.data, args.x.data, static_cast<std::size_t>(args.out.bytes()),
                         cudaMemcpyDeviceToDevice, stream),
         "copy");
-}
-
-void cast(const TensorView& out, const TensorView& x, cudaStream_t stream) {
-  if (x.elements() == 0) return;
-  if (out.dtype == x.dtype) {
-    copy({.out = out, .x = x}, stream);
-  } else if (out.dtype == DType::BF16) {
-    run_cast<bf16, float>(out, x, stream);
-  } else {
-    run_cast<float, bf16>(out, x, stream);
-  }
 }
 
 }  // namespace flywheel::cuda

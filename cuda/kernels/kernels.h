@@ -60,20 +60,14 @@ void combine_experts(const CombineExperts& args, cudaStream_t stream);
 
 void cross_entropy(const CrossEntropy& args, cudaStream_t stream);
 
-// The bf16 copy of the weights that the next forward reads, rounded up or down at random so that
-// small updates survive on average: word `index` of a Philox sequence keyed by (seed, step).
-struct RoundedCopy {
-  TensorView out;  // [n] bf16; empty: no copy
-  std::uint64_t seed = 0;
-};
-void adamw_step(const AdamWStep& args, const RoundedCopy& copy, cudaStream_t stream);
+void adamw_step(const AdamWStep& args, cudaStream_t stream);
+void round_weights(const RoundWeights& args, cudaStream_t stream);
+void sum(const Sum& args, const Workspace& workspace, cudaStream_t stream);
 void sum_of_squares(const SumOfSquares& args, const Workspace& workspace, cudaStream_t stream);
 
 void add(const Add& args, cudaStream_t stream);
 void scale(const Scale& args, cudaStream_t stream);
 void fill(const Fill& args, cudaStream_t stream);
 void copy(const Copy& args, cudaStream_t stream);
-// out = x in the dtype of out, f32 or bf16; both contiguous, of one shape.
-void cast(const TensorView& out, const TensorView& x, cudaStream_t stream);
 
 }  // namespace flywheel::cuda

@@ -11,15 +11,20 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// The bf16 copy of weights.
+struct Rounding {
+  bf16* out;  // null: there is none
+  std::uint64_t seed;
+  std::uint32_t step;  // 0: to the nearest
+};
+
 struct AdamW {
   float* param;
   float* m;
   float* v;
   const float* grad;
   const float* clip;
-  bf16* rounded;  // optional
-  std::uint64_t seed;
-  std::uint32_t step;
+  Rounding rounding;
   std::int64_t count;
   float beta1, beta2, rest1, rest2, m_factor, v_factor, eps, decay;
 };
@@ -32,26 +37,26 @@ __device__ __forceinline__ bf16 round_at_random(float x, std::uint32_t random) {
   return __ushort_as_bfloat16(static_cast<unsigned short>(moved >> 16));
 }
 
-__device__ __forceinline__ std::array<std::uint32_t, 4> rounding_words(const AdamW& args,
+__device__ __forceinline__ std::array<std::uint32_t, 4> rounding_words(const Rounding& rounding,
                                                                        std::uint64_t block) {
   return philox4x32(
-      {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), args.step,
+      {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), rounding.step,
        static_cast<std::uint32_t>(RandomStream::kRounding)},
-      {static_cast<std::uint32_t>(args.seed), static_cast<std::uint32_t>(args.seed >> 32)});
+      {static_cast<std::uint32_t>(rounding.seed), static_cast<std::uint32_t>(rounding.seed >> 32)});
 }
 
 // Element i is rounded by word i % 4 of Philox block i / 4 of (seed, step). The loop has constant
 // indices: a computed one would put the words into local memory.
 template <int kCount>
-__device__ __forceinline__ void store_rounded(const AdamW& args, std::int64_t at,
+__device__ __forceinline__ void store_rounded(const Rounding& rounding, std::int64_t at,
                                               const Floats<kCount>& params) {
   static_assert(kCount == 1 || kCount == 4);
-  const auto words = rounding_words(args, static_cast<std::uint64_t>(at) / 4);
+  const auto words = rounding_words(rounding, static_cast<std::uint64_t>(at) / 4);
   const int first = static_cast<int>(at % 4);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     if (i < first || i >= first + kCount) continue;
-    args.rounded[at - first + i] = round_at_random(params[kCount == 1 ? 0 : i], words[i]);
+    rounding.out[at - first + i] = round_at_random(params[kCount == 1 ? 0 : i], words[i]);
   }
 }
 
@@ -75,16 +80,29 @@ __global__ void __launch_bounds__(kThreads) adamw_step_kernel(AdamW args) {
   store(args.param + at, params);
   store(args.m + at, first);
   store(args.v + at, second);
-  if (args.rounded) store_rounded(args, at, params);
+  if (args.rounding.out) store_rounded(args.rounding, at, params);
 }
 
-struct SquareSums {
+template <int kCount>
+__global__ void __launch_bounds__(kThreads)
+    round_weights_kernel(Rounding rounding, const float* x, std::int64_t count) {
+  const std::int64_t at = index_of_thread() * kCount;
+  if (at >= count) return;
+  const Floats<kCount> values = load<kCount>(x + at);
+  if (rounding.step == 0) {
+    store(rounding.out + at, values);
+  } else {
+    store_rounded(rounding, at, values);
+  }
+}
+
+struct BlockSums {
   double of[kThreads / kWarp];
 };
 
 // The same tree whatever the order of the blocks; the result is valid in thread 0.
 __device__ __forceinline__ double sum_of_block(double mine) {
-  auto& sums = static_shared<SquareSums>();
+  auto& sums = static_shared<BlockSums>();
   mine = warp_sum(mine);
   if (lane_id() == 0) sums.of[warp_id()] = mine;
   __syncthreads();
@@ -95,10 +113,10 @@ __device__ __forceinline__ double sum_of_block(double mine) {
   return total;
 }
 
-template <class T, int kCount>
+template <int kCount, bool kSquare>
 __global__ void __launch_bounds__(kThreads)
-    sum_of_squares_kernel(double* partials, const T* x, std::int64_t count,
-                          std::int64_t elements_a_block) {
+    sum_kernel(double* partials, const float* x, std::int64_t count,
+               std::int64_t elements_a_block) {
   const std::int64_t begin = std::int64_t{blockIdx.x} * elements_a_block;
   const std::int64_t end = min(count, begin + elements_a_block);
   double sum = 0;
@@ -107,7 +125,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const double value = static_cast<double>(values[i]);
-      sum += value * value;
+      sum += kSquare ? value * value : value;
     }
   }
   const double total = sum_of_block(sum);
@@ -115,16 +133,36 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    add_partials_kernel(double* out, const double* partials, unsigned count) {
+    add_partials_kernel(double* out, const double* partials, unsigned count, bool accumulate) {
   double sum = 0;
   for (unsigned i = threadIdx.x; i < count; i += kThreads) sum += partials[i];
   const double total = sum_of_block(sum);
-  if (threadIdx.x == 0) *out = total;
+  if (threadIdx.x == 0) *out = accumulate ? *out + total : total;
+}
+
+template <bool kSquare>
+void run_sum(double* out, const TensorView& x, bool accumulate, const Workspace& workspace,
+             cudaStream_t stream) {
+  constexpr std::int64_t kMostBlocks = 1024;
+  constexpr std::int64_t kLeast = 16 << 10;
+  const std::int64_t count = x.elements();
+  RowBlocks division = divide_rows(count, kLeast, kMostBlocks);
+  division.rows_a_block = (division.rows_a_block + kLeast - 1) / kLeast * kLeast;
+  division.blocks = blocks_for(count, division.rows_a_block);
+  double* partials = scratch<double>(workspace, 0, kMostBlocks);
+  if (count > 0) {
+    const auto run = [&]<int kCount>() {
+      launch<sum_kernel<kCount, kSquare>>(division.blocks, kThreads, 0, stream, partials,
+                                          pointer_to<const float>(x), count, division.rows_a_block);
+    };
+    can_pack(count, {&x}) ? run.template operator()<kPack<float>>() : run.template operator()<1>();
+  }
+  launch<add_partials_kernel>(1, kThreads, 0, stream, out, partials, division.blocks, accumulate);
 }
 
 }  // namespace
 
-void adamw_step(const AdamWStep& args, const RoundedCopy& copy, cudaStream_t stream) {
+void adamw_step(const AdamWStep& args, cudaStream_t stream) {
   const std::int64_t count = args.param.elements();
   if (count == 0) return;
   const double step = static_cast<double>(args.step);
@@ -136,9 +174,8 @@ void adamw_step(const AdamWStep& args, const RoundedCopy& copy, cudaStream_t str
                   .v = args.v.f32(),
                   .grad = args.grad.f32(),
                   .clip = args.clip.f32(),
-                  .rounded = pointer_to<bf16>(copy.out),
-                  .seed = copy.seed,
-                  .step = static_cast<std::uint32_t>(args.step),
+                  .rounding = {pointer_to<bf16>(args.rounded), args.rounding_seed,
+                               static_cast<std::uint32_t>(args.step)},
                   .count = count,
                   .beta1 = args.beta1,
                   .beta2 = args.beta2,
@@ -157,22 +194,27 @@ void adamw_step(const AdamWStep& args, const RoundedCopy& copy, cudaStream_t str
   }
 }
 
-void sum_of_squares(const SumOfSquares& args, const Workspace& workspace, cudaStream_t stream) {
-  constexpr std::int64_t kMostBlocks = 1024;
-  constexpr std::int64_t kLeast = 16 << 10;
+void round_weights(const RoundWeights& args, cudaStream_t stream) {
   const std::int64_t count = args.x.elements();
-  RowBlocks division = divide_rows(count, kLeast, kMostBlocks);
-  division.rows_a_block = (division.rows_a_block + kLeast - 1) / kLeast * kLeast;
-  division.blocks = blocks_for(count, division.rows_a_block);
-  double* partials = scratch<double>(workspace, 0, kMostBlocks);
-  if (count > 0) {
-    for_dtype(args.x.dtype, can_pack(count, {&args.x}), [&]<class T, int kCount>() {
-      launch<sum_of_squares_kernel<T, kCount>>(division.blocks, kThreads, 0, stream, partials,
-                                               pointer_to<const T>(args.x), count,
-                                               division.rows_a_block);
-    });
+  if (count == 0) return;
+  const Rounding rounding{pointer_to<bf16>(args.out), args.seed,
+                          static_cast<std::uint32_t>(args.step)};
+  constexpr int kCount = kPack<float>;
+  if (can_pack(count, {&args.out, &args.x})) {
+    launch<round_weights_kernel<kCount>>(blocks_for(count, kThreads * kCount), kThreads, 0, stream,
+                                         rounding, pointer_to<const float>(args.x), count);
+  } else {
+    launch<round_weights_kernel<1>>(blocks_for(count, kThreads), kThreads, 0, stream, rounding,
+                                    pointer_to<const float>(args.x), count);
   }
-  launch<add_partials_kernel>(1, kThreads, 0, stream, args.out.f64(), partials, division.blocks);
+}
+
+void sum(const Sum& args, const Workspace& workspace, cudaStream_t stream) {
+  run_sum<false>(args.out.f64(), args.x, args.accumulate, workspace, stream);
+}
+
+void sum_of_squares(const SumOfSquares& args, const Workspace& workspace, cudaStream_t stream) {
+  run_sum<true>(args.out.f64(), args.x, false, workspace, stream);
 }
 
 }  // namespace flywheel::cuda

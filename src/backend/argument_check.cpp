@@ -36,6 +36,12 @@ void ArgumentCheck::rank(const char* name, const TensorView& view, int expected)
           name, view.shape.to_string(), expected);
 }
 
+void ArgumentCheck::type_like(const char* name, const TensorView& view) {
+  type_ = view.dtype == DType::BF16 ? DType::BF16 : DType::F32;
+  require(type_ == DType::F32 || device_ != DeviceKind::Cpu, ErrorKind::Shape,
+          "{}: {} is bf16; the CPU backend computes in f32", op_, name);
+}
+
 void ArgumentCheck::allow_in_place(const char* destination, const char* source) {
   in_place_.at(in_place_count_++) = {destination, source};
 }
@@ -92,13 +98,14 @@ void ArgumentCheck::in(const char* name, const TensorView& view, Shape shape, DT
   no_overlap(name, view);
 }
 
-void ArgumentCheck::strided_out(const char* name, const TensorView& view, Shape shape) {
-  tensor(name, view, shape, DType::F32);
+void ArgumentCheck::strided_out(const char* name, const TensorView& view, Shape shape,
+                                DType dtype) {
+  tensor(name, view, shape, dtype);
   add_destination(name, view);
 }
 
 void ArgumentCheck::strided_in(const char* name, const TensorView& view, Shape shape) {
-  tensor(name, view, shape, DType::F32);
+  tensor(name, view, shape, type_);
   no_overlap(name, view);
 }
 

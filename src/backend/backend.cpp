@@ -2,12 +2,18 @@
 
 #include <vector>
 
+#include "core/error.h"
+
 namespace flywheel {
 
 void Backend::add_rms_norm_forward(const AddRmsNormForward& args) {
   add({.out = args.sum, .a = args.x, .b = args.residual});
   rms_norm_forward(
       {.out = args.out, .rstd = args.rstd, .x = args.sum, .weight = args.weight, .eps = args.eps});
+}
+
+void Backend::round_weights(const RoundWeights& /*args*/) {
+  fail(ErrorKind::Internal, "round_weights: {} does not compute in bf16", description());
 }
 
 void Backend::grouped_matmul(const GroupedMatmul& args) {

@@ -66,6 +66,8 @@ class Backend {
   virtual void gelu_backward(const GeluBackward&) = 0;
   virtual void cross_entropy(const CrossEntropy&) = 0;
   virtual void adamw_step(const AdamWStep&) = 0;
+  virtual void round_weights(const RoundWeights&);  // default: Error Internal, not in bf16
+  virtual void sum(const Sum&) = 0;
   virtual void sum_of_squares(const SumOfSquares&) = 0;
   virtual void add(const Add&) = 0;
   virtual void scale(const Scale&) = 0;

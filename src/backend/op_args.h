@@ -15,15 +15,19 @@ class AttentionPlan;
 // A tensor marked "optional" may be an empty view. Destinations come first. Destinations must not
 // overlap sources unless a comment allows it. Weight gradients accumulate; activation gradients
 // overwrite unless `accumulate` is set.
+//
+// On a GPU an op may be in bf16: all its tensors then are, but for statistics of rows (mean, rstd,
+// lse), losses, gradients of weights, the tables of RoPE and what experts are weighted by: these
+// are f32 always. Arithmetic is in f32; what is stored in bf16 is rounded once, to the nearest.
 
 // out = op(a) op(b) [+ out] [+ bias], op(x) = x or its transpose. Accumulates in f32; the sum over
 // K has a fixed order whatever the number of threads.
 struct Matmul {
-  TensorView out;   // [M, N], rows may be strided
+  TensorView out;   // [M, N], rows may be strided; f32 also of bf16 a and b
   TensorView a;     // [M, K], or [K, M] if transpose_a; rows may be strided
   TensorView b;     // [K, N], or [N, K] if transpose_b; rows may be strided. On the CPU it may be
                     // BF16, F16 or Q8_0: the bits are those of the same values in F32
-  TensorView bias;  // [N], optional; not together with accumulate
+  TensorView bias;  // [N], of the type of out, optional; not together with accumulate
   bool transpose_a = false;
   bool transpose_b = false;
   bool accumulate = false;  // out += instead of out =
@@ -286,6 +290,7 @@ struct AdamWStep {
   TensorView param;       // [n]
   TensorView m;           // [n]
   TensorView v;           // [n]
+  TensorView rounded;     // [n] bf16, optional: w as RoundWeights gives it for this step
   TensorView grad;        // [n]
   TensorView clip;        // [1], factor of the gradient, on the device
   std::int64_t step = 1;  // counts from 1
@@ -294,6 +299,23 @@ struct AdamWStep {
   float beta2 = 0.95F;
   float eps = 1e-8F;
   float weight_decay = 0;
+  std::uint64_t rounding_seed = 0;  // with rounded
+};
+
+// out = x in bf16: step 0 to the nearest; else up or down at random, so that x is the mean: element
+// i by word i % 4 of Philox block i / 4, keyed by the seed, with the step in the counter.
+struct RoundWeights {
+  TensorView out;  // [n] bf16
+  TensorView x;    // [n]
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;
+};
+
+// out[0] = sum of x in f64, in a fixed order.
+struct Sum {
+  TensorView out;           // [1] f64
+  TensorView x;             // contiguous
+  bool accumulate = false;  // out += instead of out =
 };
 
 // out[0] = sum of squares of x in f64, in a fixed order. Not finite if any element is not.

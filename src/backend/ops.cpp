@@ -9,10 +9,12 @@ void matmul(Backend& backend, const Matmul& args) {
   const auto [M, N] = op.dims<2>("out", args.out);
   const auto a = op.dims<2>("a", args.a);
   const std::int64_t K = a[args.transpose_a ? 0 : 1];
-  op.strided_out("out", args.out, {M, N});
+  op.type_like("a", args.a);
+  const DType out_type = args.out.dtype == DType::F32 ? DType::F32 : op.type();
+  op.strided_out("out", args.out, {M, N}, out_type);
   op.strided_in("a", args.a, args.transpose_a ? Shape{K, M} : Shape{M, K});
   op.weights("b", args.b, args.transpose_b ? Shape{N, K} : Shape{K, N});
-  if (args.bias) op.in("bias", args.bias, {N});
+  if (args.bias) op.in("bias", args.bias, {N}, out_type);
   if (args.accumulate) op.absent("bias", args.bias, "with accumulate");
   op.that(!(args.few_rows && args.transpose_a), "few_rows does not go with transpose_a");
   backend.matmul(args);
@@ -21,7 +23,7 @@ void matmul(Backend& backend, const Matmul& args) {
 void bias_backward(Backend& backend, const BiasBackward& args) {
   ArgumentCheck op("bias_backward", backend);
   const auto [T, N] = op.dims<2>("dout", args.dout);
-  op.out("dbias", args.dbias, {N});
+  op.out("dbias", args.dbias, {N}, DType::F32);
   op.in("dout", args.dout, {T, N});
   backend.bias_backward(args);
 }
@@ -43,10 +45,10 @@ void embedding_forward(Backend& backend, const EmbeddingForward& args) {
 void embedding_backward(Backend& backend, const EmbeddingBackward& args) {
   ArgumentCheck op("embedding_backward", backend);
   const auto [T, d] = op.dims<2>("dout", args.dout);
-  op.out("dtable", args.dtable, {op.dims<2>("dtable", args.dtable)[0], d});
+  op.out("dtable", args.dtable, {op.dims<2>("dtable", args.dtable)[0], d}, DType::F32);
   if (args.dposition_table) {
     const auto [P, width] = op.dims<2>("dposition_table", args.dposition_table);
-    op.out("dposition_table", args.dposition_table, {P, d});
+    op.out("dposition_table", args.dposition_table, {P, d}, DType::F32);
     op.in("positions", args.positions, {T}, DType::I32);
   }
   op.in("dout", args.dout, {T, d});
@@ -58,7 +60,7 @@ void rms_norm_forward(Backend& backend, const RmsNormForward& args) {
   ArgumentCheck op("rms_norm_forward", backend);
   const auto [T, d] = op.dims<2>("x", args.x);
   op.out("out", args.out, {T, d});
-  op.out("rstd", args.rstd, {T});
+  op.out("rstd", args.rstd, {T}, DType::F32);
   op.in("x", args.x, {T, d});
   op.in("weight", args.weight, {d});
   backend.rms_norm_forward(args);
@@ -71,7 +73,7 @@ void add_rms_norm_forward(Backend& backend, const AddRmsNormForward& args) {
   const auto [T, d] = op.dims<2>("x", args.x);
   op.out("sum", args.sum, {T, d});
   op.out("out", args.out, {T, d});
-  op.out("rstd", args.rstd, {T});
+  op.out("rstd", args.rstd, {T}, DType::F32);
   op.in("x", args.x, {T, d});
   op.in("residual", args.residual, {T, d});
   op.in("weight", args.weight, {d});
@@ -82,10 +84,10 @@ void rms_norm_backward(Backend& backend, const RmsNormBackward& args) {
   ArgumentCheck op("rms_norm_backward", backend);
   const auto [T, d] = op.dims<2>("x", args.x);
   op.out("dx", args.dx, {T, d});
-  op.out("dweight", args.dweight, {d});
+  op.out("dweight", args.dweight, {d}, DType::F32);
   op.in("dout", args.dout, {T, d});
   op.in("x", args.x, {T, d});
-  op.in("rstd", args.rstd, {T});
+  op.in("rstd", args.rstd, {T}, DType::F32);
   op.in("weight", args.weight, {d});
   backend.rms_norm_backward(args);
 }
@@ -94,8 +96,8 @@ void layer_norm_forward(Backend& backend, const LayerNormForward& args) {
   ArgumentCheck op("layer_norm_forward", backend);
   const auto [T, d] = op.dims<2>("x", args.x);
   op.out("out", args.out, {T, d});
-  op.out("mean", args.mean, {T});
-  op.out("rstd", args.rstd, {T});
+  op.out("mean", args.mean, {T}, DType::F32);
+  op.out("rstd", args.rstd, {T}, DType::F32);
   op.in("x", args.x, {T, d});
   op.in("weight", args.weight, {d});
   if (args.bias) op.in("bias", args.bias, {d});
@@ -106,12 +108,12 @@ void layer_norm_backward(Backend& backend, const LayerNormBackward& args) {
   ArgumentCheck op("layer_norm_backward", backend);
   const auto [T, d] = op.dims<2>("x", args.x);
   op.out("dx", args.dx, {T, d});
-  op.out("dweight", args.dweight, {d});
-  if (args.dbias) op.out("dbias", args.dbias, {d});
+  op.out("dweight", args.dweight, {d}, DType::F32);
+  if (args.dbias) op.out("dbias", args.dbias, {d}, DType::F32);
   op.in("dout", args.dout, {T, d});
   op.in("x", args.x, {T, d});
-  op.in("mean", args.mean, {T});
-  op.in("rstd", args.rstd, {T});
+  op.in("mean", args.mean, {T}, DType::F32);
+  op.in("rstd", args.rstd, {T}, DType::F32);
   op.in("weight", args.weight, {d});
   backend.layer_norm_backward(args);
 }
@@ -127,8 +129,8 @@ void check_rope(ArgumentCheck& op, const Args& args, std::int64_t T, std::int64_
   }
   op.that(D % 2 == 0, "the head size is odd; expected it even with cos and sin");
   const auto [P, half] = op.dims<2>("cos", args.cos);
-  op.in("cos", args.cos, {P, D / 2});
-  op.in("sin", args.sin, {P, D / 2});
+  op.in("cos", args.cos, {P, D / 2}, DType::F32);
+  op.in("sin", args.sin, {P, D / 2}, DType::F32);
   op.in("positions", args.positions, {T}, DType::I32);
 }
 
@@ -142,8 +144,8 @@ void split_heads_forward(Backend& backend, const SplitHeadsForward& args) {
   op.strided_out("k", args.k, {T, Hkv, D});
   op.strided_out("v", args.v, {T, Hkv, D});
   if (args.q_norm_weight || args.k_norm_weight) {
-    op.out("q_rstd", args.q_rstd, {T, H});
-    op.out("k_rstd", args.k_rstd, {T, Hkv});
+    op.out("q_rstd", args.q_rstd, {T, H}, DType::F32);
+    op.out("k_rstd", args.k_rstd, {T, Hkv}, DType::F32);
     op.in("q_norm_weight", args.q_norm_weight, {D});
     op.in("k_norm_weight", args.k_norm_weight, {D});
   }
@@ -159,16 +161,16 @@ void split_heads_backward(Backend& backend, const SplitHeadsBackward& args) {
   op.out("dqkv", args.dqkv, {T, (H + 2 * Hkv) * D});
   const bool norm = args.q_norm_weight || args.k_norm_weight;
   if (norm) {
-    op.out("dq_norm_weight", args.dq_norm_weight, {D});
-    op.out("dk_norm_weight", args.dk_norm_weight, {D});
+    op.out("dq_norm_weight", args.dq_norm_weight, {D}, DType::F32);
+    op.out("dk_norm_weight", args.dk_norm_weight, {D}, DType::F32);
   }
   op.strided_in("dq", args.dq, {T, H, D});
   op.strided_in("dk", args.dk, {T, Hkv, D});
   op.strided_in("dv", args.dv, {T, Hkv, D});
   if (norm) {
     op.in("qkv", args.qkv, {T, (H + 2 * Hkv) * D});
-    op.in("q_rstd", args.q_rstd, {T, H});
-    op.in("k_rstd", args.k_rstd, {T, Hkv});
+    op.in("q_rstd", args.q_rstd, {T, H}, DType::F32);
+    op.in("k_rstd", args.k_rstd, {T, Hkv}, DType::F32);
     op.in("q_norm_weight", args.q_norm_weight, {D});
     op.in("k_norm_weight", args.k_norm_weight, {D});
   }
@@ -182,7 +184,7 @@ void attention_forward(Backend& backend, const AttentionForward& args) {
   const std::int64_t Hkv = op.dims<3>("k", args.k)[1];
   op.that(Hkv > 0 && H % Hkv == 0, "the heads of q are not a multiple of the heads of k");
   op.strided_out("out", args.out, {T, H, D});
-  op.out("lse", args.lse, {H, T});
+  op.out("lse", args.lse, {H, T}, DType::F32);
   op.strided_in("q", args.q, {T, H, D});
   op.strided_in("k", args.k, {T, Hkv, D});
   op.strided_in("v", args.v, {T, Hkv, D});
@@ -200,7 +202,7 @@ void attention_backward(Backend& backend, const AttentionBackward& args) {
   op.strided_out("dv", args.dv, {T, Hkv, D});
   op.strided_in("dout", args.dout, {T, H, D});
   op.strided_in("out", args.out, {T, H, D});
-  op.in("lse", args.lse, {H, T});
+  op.in("lse", args.lse, {H, T}, DType::F32);
   op.strided_in("q", args.q, {T, H, D});
   op.strided_in("k", args.k, {T, Hkv, D});
   op.strided_in("v", args.v, {T, Hkv, D});
@@ -297,11 +299,11 @@ void route_experts(Backend& backend, const RouteExperts& args) {
   const auto [T, E] = op.dims<2>("logits", args.logits);
   const std::int64_t K = op.dims<2>("weights", args.weights)[1];
   op.that(1 <= K && K <= E, "the experts of a token are 1 to all of them");
-  op.out("weights", args.weights, {T, K});
+  op.out("weights", args.weights, {T, K}, DType::F32);
   op.out("slots", args.slots, {T, K}, DType::I32);
   op.out("rows", args.rows, {T * K}, DType::I32);
   op.out("offsets", args.offsets, {E + 1}, DType::I32);
-  op.in("logits", args.logits, {T, E});
+  op.in("logits", args.logits, {T, E}, DType::F32);
   backend.route_experts(args);
 }
 
@@ -324,7 +326,7 @@ void combine_experts(Backend& backend, const CombineExperts& args) {
   op.out("out", args.out, {T, d});
   op.in("x", args.x, {T * K, d});
   op.in("slots", args.slots, {T, K}, DType::I32);
-  op.in("weights", args.weights, {T, K});
+  op.in("weights", args.weights, {T, K}, DType::F32);
   backend.combine_experts(args);
 }
 
@@ -351,7 +353,7 @@ void cross_entropy(Backend& backend, const CrossEntropy& args) {
   const auto [t, Vp] = op.dims<2>("logits", args.logits);
   op.that(0 < args.vocab_size && args.vocab_size <= Vp,
           "vocab_size is not within 1 and the columns of logits");
-  op.out("losses", args.losses, {t});
+  op.out("losses", args.losses, {t}, DType::F32);
   if (args.most_likely) op.out("most_likely", args.most_likely, {t}, DType::I32);
   op.out("logits", args.logits, {t, Vp});
   op.in("targets", args.targets, {t}, DType::I32);
@@ -362,12 +364,32 @@ void adamw_step(Backend& backend, const AdamWStep& args) {
   ArgumentCheck op("adamw_step", backend);
   const auto [n] = op.dims<1>("param", args.param);
   op.that(args.step >= 1, "step is below 1; steps count from 1");
-  op.out("param", args.param, {n});
-  op.out("m", args.m, {n});
-  op.out("v", args.v, {n});
-  op.in("grad", args.grad, {n});
-  op.in("clip", args.clip, {1});
+  op.out("param", args.param, {n}, DType::F32);
+  op.out("m", args.m, {n}, DType::F32);
+  op.out("v", args.v, {n}, DType::F32);
+  if (args.rounded) {
+    op.type_like("rounded", args.rounded);
+    op.out("rounded", args.rounded, {n}, DType::BF16);
+  }
+  op.in("grad", args.grad, {n}, DType::F32);
+  op.in("clip", args.clip, {1}, DType::F32);
   backend.adamw_step(args);
+}
+
+void round_weights(Backend& backend, const RoundWeights& args) {
+  ArgumentCheck op("round_weights", backend);
+  const auto [n] = op.dims<1>("out", args.out);
+  op.that(args.step >= 0, "step is negative");
+  op.out("out", args.out, {n}, DType::BF16);
+  op.in("x", args.x, {n}, DType::F32);
+  backend.round_weights(args);
+}
+
+void sum(Backend& backend, const Sum& args) {
+  ArgumentCheck op("sum", backend);
+  op.out("out", args.out, {1}, DType::F64);
+  op.in("x", args.x, args.x.shape);
+  backend.sum(args);
 }
 
 void sum_of_squares(Backend& backend, const SumOfSquares& args) {
@@ -381,6 +403,7 @@ void add(Backend& backend, const Add& args) {
   ArgumentCheck op("add", backend);
   op.allow_in_place("out", "a");
   op.allow_in_place("out", "b");
+  op.type_like("out", args.out);
   op.out("out", args.out, args.out.shape);
   op.in("a", args.a, args.out.shape);
   op.in("b", args.b, args.out.shape);
@@ -389,6 +412,7 @@ void add(Backend& backend, const Add& args) {
 
 void scale(Backend& backend, const Scale& args) {
   ArgumentCheck op("scale", backend);
+  op.type_like("x", args.x);
   op.out("x", args.x, args.x.shape);
   backend.scale(args);
 }

@@ -32,6 +32,8 @@ void gelu_forward(Backend& backend, const GeluForward& args);
 void gelu_backward(Backend& backend, const GeluBackward& args);
 void cross_entropy(Backend& backend, const CrossEntropy& args);
 void adamw_step(Backend& backend, const AdamWStep& args);
+void round_weights(Backend& backend, const RoundWeights& args);
+void sum(Backend& backend, const Sum& args);
 void sum_of_squares(Backend& backend, const SumOfSquares& args);
 void add(Backend& backend, const Add& args);
 void scale(Backend& backend, const Scale& args);

@@ -96,6 +96,7 @@ class CpuBackend final : public Backend {
   void gelu_backward(const GeluBackward& args) override { cpu::gelu_backward(args, pool_); }
   void cross_entropy(const CrossEntropy& args) override { cpu::cross_entropy(args, pool_); }
   void adamw_step(const AdamWStep& args) override { cpu::adamw_step(args, pool_); }
+  void sum(const Sum& args) override { cpu::sum(args); }
   void sum_of_squares(const SumOfSquares& args) override {
     cpu::sum_of_squares(args, pool_, workspace_);
   }

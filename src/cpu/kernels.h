@@ -46,6 +46,7 @@ void gelu_backward(const GeluBackward& args, ThreadPool& pool);
 void cross_entropy(const CrossEntropy& args, ThreadPool& pool);
 
 void adamw_step(const AdamWStep& args, ThreadPool& pool);
+void sum(const Sum& args);
 void sum_of_squares(const SumOfSquares& args, ThreadPool& pool, const Workspace& workspace);
 
 void add(const Add& args, ThreadPool& pool);

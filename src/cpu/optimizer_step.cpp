@@ -82,6 +82,13 @@ void adamw_step(const AdamWStep& args, ThreadPool& pool) {
                  });
 }
 
+void sum(const Sum& args) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < args.x.elements(); ++i) sum += static_cast<double>(args.x.f32()[i]);
+  double& out = args.out.f64()[0];
+  out = args.accumulate ? out + sum : sum;
+}
+
 void sum_of_squares(const SumOfSquares& args, ThreadPool& pool, const Workspace& workspace) {
   constexpr std::int64_t kMaxBlocks = 4096;
   const std::int64_t count = args.x.elements();

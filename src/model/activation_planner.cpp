@@ -12,6 +12,7 @@ ActivationPlanner::ActivationPlanner(const ModelConfig& config, const Transforme
     : config_(config),
       limits_(limits),
       loss_chunk_(loss_chunk),
+      type_(activation_type(limits)),
       kept_(kept),
       workspace_(workspace) {}
 
@@ -20,21 +21,22 @@ ModelBuffers ActivationPlanner::plan() {
   const std::vector<LayerAttention> layers = resolve_layers(config_);
   ModelBuffers buffers;
   for (const LayerAttention& attention : layers) buffers.layers.push_back(layer(attention));
-  buffers.x_final = limits_.training ? share("x_final", d, kForward | kLoss) : buffers.layers[0].x;
-  buffers.final_norm.out = share("final_norm", d, kForward | kLoss);
-  buffers.final_norm.rstd = share("final_norm.rstd", 1, kForward | kLoss);
+  buffers.x_final =
+      limits_.training ? share(activation("x_final", d), kForward | kLoss) : buffers.layers[0].x;
+  buffers.final_norm.out = share(activation("final_norm", d), kForward | kLoss);
+  buffers.final_norm.rstd = share({"final_norm.rstd", 1}, kForward | kLoss);
   if (config_.norm == NormKind::LayerNorm) {
-    buffers.final_norm.mean = share("final_norm.mean", 1, kForward | kLoss);
+    buffers.final_norm.mean = share({"final_norm.mean", 1}, kForward | kLoss);
   }
-  buffers.branch = share("branch", d, kForward | kRecompute);
-  buffers.logits = share("logits", padded_vocab_size(config_), kLoss, loss_chunk_);
-  buffers.gathered = share("gathered", d, kLoss, loss_chunk_);
-  buffers.losses = keep("inputs and losses", 1);
-  buffers.most_likely = keep("inputs and losses", 1, DType::I32);
-  buffers.ids = keep("inputs and losses", 1, DType::I32);
-  buffers.targets = keep("inputs and losses", 1, DType::I32);
-  buffers.positions = keep("inputs and losses", 1, DType::I32);
-  if (limits_.cache_slots > 0) buffers.slots = keep("inputs and losses", 1, DType::I32);
+  buffers.branch = share(activation("branch", d), kForward | kRecompute);
+  buffers.logits = share(activation("logits", padded_vocab_size(config_), loss_chunk_), kLoss);
+  buffers.gathered = share(activation("gathered", d, loss_chunk_), kLoss);
+  buffers.losses = keep({"inputs and losses", 1});
+  buffers.most_likely = keep({"inputs and losses", 1, DType::I32});
+  buffers.ids = keep({"inputs and losses", 1, DType::I32});
+  buffers.targets = keep({"inputs and losses", 1, DType::I32});
+  buffers.positions = keep({"inputs and losses", 1, DType::I32});
+  if (limits_.cache_slots > 0) buffers.slots = keep({"inputs and losses", 1, DType::I32});
   if (limits_.training) plan_gradients(buffers, layers);
   return buffers;
 }
@@ -44,40 +46,41 @@ void ActivationPlanner::plan_gradients(ModelBuffers& buffers,
   const std::int64_t d = config_.hidden_size;
   const std::int64_t q = config_.heads * config_.head_dim;
   const std::int64_t kv = config_.kv_heads * config_.head_dim;
-  buffers.dx = share("dx", d, kLoss | kBackward);
-  buffers.dnorm = share("dnorm", d, kLoss | kBackwardMlp | kBackwardAttention);
-  buffers.dmlp_act = share("dmlp_act", config_.intermediate_size, kBackwardMlp);
-  buffers.dattention = share("dattention", q, kBackwardAttention);
-  buffers.dq = share("dq", q, kBackwardAttention);
-  buffers.dk = share("dk", kv, kBackwardAttention);
-  buffers.dv = share("dv", kv, kBackwardAttention);
-  buffers.dqkv = share("dqkv", q + 2 * kv, kBackwardAttention);
+  buffers.dx = share(activation("dx", d), kLoss | kBackward);
+  buffers.dnorm = share(activation("dnorm", d), kLoss | kBackwardMlp | kBackwardAttention);
+  buffers.dmlp_act = share(activation("dmlp_act", config_.intermediate_size), kBackwardMlp);
+  buffers.dattention = share(activation("dattention", q), kBackwardAttention);
+  buffers.dq = share(activation("dq", q), kBackwardAttention);
+  buffers.dk = share(activation("dk", kv), kBackwardAttention);
+  buffers.dv = share(activation("dv", kv), kBackwardAttention);
+  buffers.dqkv = share(activation("dqkv", q + 2 * kv), kBackwardAttention);
   const bool gated = std::any_of(layers.begin(), layers.end(),
                                  [](const LayerAttention& layer) { return layer.gated; });
-  if (gated) buffers.dpath = share("dpath", q, kBackwardAttention);
+  if (gated) buffers.dpath = share(activation("dpath", q), kBackwardAttention);
 }
 
 LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
   const std::int64_t d = config_.hidden_size;
   const std::int64_t f = config_.intermediate_size;
   LayerBuffers layer;
-  layer.x = saved(Kept::Always, "residual stream", "x", d, kForward | kLoss);
+  layer.x = saved(Kept::Always, "residual stream", activation("x", d), kForward | kLoss);
   layer.attention_norm = norm("attention_norm", kForward | kBackwardAttention);
   attention(layer, layer_attention);
-  layer.x_mid = limits_.training ? saved(Kept::UnlessLayer, "residual stream", "x_mid", d, kForward)
-                                 : layer.x;
+  layer.x_mid = limits_.training
+                    ? saved(Kept::UnlessLayer, "residual stream", activation("x_mid", d), kForward)
+                    : layer.x;
   layer.mlp_norm = norm("mlp_norm", kForward | kBackwardMlp);
   if (config_.experts.count > 0) {
     experts(layer);
     return layer;
   }
   const std::int64_t in = config_.mlp == MlpKind::Swiglu ? 2 * f : f;
-  layer.mlp_in = saved(Kept::OnlyIfNone, "mlp", "mlp_in", in, kForward | kBackwardMlp);
-  layer.mlp_act = saved(Kept::OnlyIfNone, "mlp", "mlp_act", f, kForward | kBackwardMlp);
+  layer.mlp_in = saved(Kept::OnlyIfNone, "mlp", activation("mlp_in", in), kForward | kBackwardMlp);
+  layer.mlp_act = saved(Kept::OnlyIfNone, "mlp", activation("mlp_act", f), kForward | kBackwardMlp);
   if (const std::int64_t rows = limits_.cache_slots * limits_.cache_length; rows > 0) {
     const std::int64_t kv = config_.kv_heads * config_.head_dim;
-    layer.k_cache = keep("key-value cache", kv, DType::F32, rows);
-    layer.v_cache = keep("key-value cache", kv, DType::F32, rows);
+    layer.k_cache = keep(activation("key-value cache", kv, rows));
+    layer.v_cache = keep(activation("key-value cache", kv, rows));
   }
   return layer;
 }
@@ -86,58 +89,57 @@ LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
 void ActivationPlanner::experts(LayerBuffers& layer) {
   const std::int64_t k = config_.experts.per_token;
   const std::int64_t f = config_.experts.intermediate_size;
-  const auto integers = [this](const char* name, std::int64_t width, std::int64_t rows = 0) {
-    Buffer buffer = share(name, width, kForward, rows);
-    buffer.dtype = DType::I32;
-    return buffer;
-  };
   ExpertBuffers& experts = layer.experts;
-  experts.logits = share("router logits", config_.experts.count, kForward);
-  experts.weights = share("expert weights", k, kForward);
-  experts.slots = integers("expert slots", k);
-  experts.rows = integers("expert rows", k);
-  experts.offsets = integers("expert offsets", config_.experts.count + 1, 1);
-  experts.in = share("experts in", k * config_.hidden_size, kForward);
-  experts.out = share("experts out", k * config_.hidden_size, kForward);
-  layer.mlp_in = share("mlp_in", 2 * k * f, kForward);
-  layer.mlp_act = share("mlp_act", k * f, kForward);
+  experts.logits = share({"router logits", config_.experts.count}, kForward);
+  experts.weights = share({"expert weights", k}, kForward);
+  experts.slots = share({"expert slots", k, DType::I32}, kForward);
+  experts.rows = share({"expert rows", k, DType::I32}, kForward);
+  experts.offsets = share({"expert offsets", config_.experts.count + 1, DType::I32, 1}, kForward);
+  experts.in = share(activation("experts in", k * config_.hidden_size), kForward);
+  experts.out = share(activation("experts out", k * config_.hidden_size), kForward);
+  layer.mlp_in = share(activation("mlp_in", 2 * k * f), kForward);
+  layer.mlp_act = share(activation("mlp_act", k * f), kForward);
 }
 
 void ActivationPlanner::attention(LayerBuffers& layer, const LayerAttention& attention) {
   const std::int64_t q = config_.heads * config_.head_dim;
   const std::int64_t kv = config_.kv_heads * config_.head_dim;
-  const auto value = [this](const std::string& name, std::int64_t width) {
-    return saved(Kept::UnlessLayer, "attention", name, width, kForward);
+  const auto saved_value = [this](const Request& request) {
+    return saved(Kept::UnlessLayer, "attention", request, kForward);
+  };
+  const auto value = [&](const std::string& name, std::int64_t width) {
+    return saved_value(activation(name, width));
   };
   // Only the backward pass of the q/k norm reads the fused projections again.
-  layer.qkv =
-      config_.qk_norm ? value("qkv", q + 2 * kv) : share("qkv", q + 2 * kv, kForward | kRecompute);
+  layer.qkv = config_.qk_norm ? value("qkv", q + 2 * kv)
+                              : share(activation("qkv", q + 2 * kv), kForward | kRecompute);
   layer.q = value("q", q);
   layer.k = value("k", kv);
   layer.v = value("v", kv);
   if (config_.qk_norm) {
-    layer.q_rstd = value("q_rstd", config_.heads);
-    layer.k_rstd = value("k_rstd", config_.kv_heads);
+    layer.q_rstd = saved_value({"q_rstd", config_.heads});
+    layer.k_rstd = saved_value({"k_rstd", config_.kv_heads});
   }
   layer.path_out[0] = value("path_out", q);
-  layer.lse[0] = value("lse", config_.heads);
+  layer.lse[0] = saved_value({"lse", config_.heads});
   layer.attention = layer.path_out[0];
   if (!attention.gated) return;
   layer.path_out[1] = value("second path_out", q);
-  layer.lse[1] = value("second lse", config_.heads);
+  layer.lse[1] = saved_value({"second lse", config_.heads});
   const std::int64_t gates =
       2 * config_.heads * (attention.gate == GateKind::Head ? 1 : config_.head_dim);
   layer.gate_logits = value("gate_logits", gates);
-  if (limits_.training) layer.dgate_logits = share("dgate_logits", gates, kBackwardAttention);
+  if (limits_.training)
+    layer.dgate_logits = share(activation("dgate_logits", gates), kBackwardAttention);
   layer.attention = value("mixed", q);
 }
 
 NormBuffers ActivationPlanner::norm(const std::string& name, MemoryPlan::Phases phases) {
   NormBuffers norm;
-  norm.out = saved(Kept::OnlyIfNone, "norms", name, config_.hidden_size, phases);
-  norm.rstd = saved(Kept::UnlessLayer, "norms", name + ".rstd", 1, kForward);
+  norm.out = saved(Kept::OnlyIfNone, "norms", activation(name, config_.hidden_size), phases);
+  norm.rstd = saved(Kept::UnlessLayer, "norms", {name + ".rstd", 1}, kForward);
   if (config_.norm == NormKind::LayerNorm) {
-    norm.mean = saved(Kept::UnlessLayer, "norms", name + ".mean", 1, kForward);
+    norm.mean = saved(Kept::UnlessLayer, "norms", {name + ".mean", 1}, kForward);
   }
   return norm;
 }
@@ -155,28 +157,35 @@ bool ActivationPlanner::keeps(Kept kept) const {
   return true;
 }
 
-Buffer ActivationPlanner::saved(Kept kept, const std::string& line, const std::string& name,
-                                std::int64_t width, MemoryPlan::Phases phases) {
-  if (keeps(kept)) return keep("activations: " + line, width);
-  const bool recomputed = limits_.training && limits_.recompute == RecomputePolicy::Layer;
-  return share(name, width, recomputed ? kForward | kBackward : phases);
-}
-
-Buffer ActivationPlanner::keep(const std::string& name, std::int64_t width, DType dtype,
-                               std::int64_t rows) {
-  const std::int64_t count = rows > 0 ? rows : limits_.max_tokens;
-  const int number = kept_.add(name, count * width * size_of(dtype));
-  return {.number = number, .workspace = false, .width = width, .dtype = dtype};
-}
-
-Buffer ActivationPlanner::share(const std::string& name, std::int64_t width,
-                                MemoryPlan::Phases phases, std::int64_t rows) {
-  for (const Buffer& buffer : shared_) {
-    if (buffer.width == width && workspace_.buffer(buffer.number).name == name) return buffer;
+Buffer ActivationPlanner::saved(Kept kept, const std::string& line, Request request,
+                                MemoryPlan::Phases phases) {
+  if (keeps(kept)) {
+    request.name = "activations: " + line;
+    return keep(request);
   }
-  const std::int64_t bytes = (rows > 0 ? rows : limits_.max_tokens) * width * size_of(DType::F32);
-  shared_.push_back(
-      {.number = workspace_.add(name, bytes, phases), .workspace = true, .width = width});
+  const bool recomputed = limits_.training && limits_.recompute == RecomputePolicy::Layer;
+  return share(request, recomputed ? kForward | kBackward : phases);
+}
+
+std::int64_t ActivationPlanner::bytes(const Request& request) const {
+  const std::int64_t rows = request.rows > 0 ? request.rows : limits_.max_tokens;
+  return rows * request.width * size_of(request.dtype);
+}
+
+Buffer ActivationPlanner::keep(const Request& request) {
+  const int number = kept_.add(request.name, bytes(request));
+  return {.number = number, .workspace = false, .width = request.width, .dtype = request.dtype};
+}
+
+Buffer ActivationPlanner::share(const Request& request, MemoryPlan::Phases phases) {
+  for (const Buffer& buffer : shared_) {
+    const bool same = workspace_.buffer(buffer.number).name == request.name;
+    if (same && buffer.width == request.width) return buffer;
+  }
+  shared_.push_back({.number = workspace_.add(request.name, bytes(request), phases),
+                     .workspace = true,
+                     .width = request.width,
+                     .dtype = request.dtype});
   return shared_.back();
 }
 

@@ -22,14 +22,22 @@ class ActivationPlanner {
   enum class Kept { Always, UnlessLayer, OnlyIfNone };
   bool keeps(Kept kept) const;
 
-  Buffer keep(const std::string& name, std::int64_t width, DType dtype = DType::F32,
-              std::int64_t rows = 0);
-  Buffer share(const std::string& name, std::int64_t width, MemoryPlan::Phases phases,
-               std::int64_t rows = 0);
+  struct Request {
+    std::string name;
+    std::int64_t width = 0;
+    DType dtype = DType::F32;
+    std::int64_t rows = 0;  // 0: one a token
+  };
+  // In the type of the model's precision.
+  Request activation(const std::string& name, std::int64_t width, std::int64_t rows = 0) const {
+    return {name, width, type_, rows};
+  }
+  std::int64_t bytes(const Request& request) const;
+  Buffer keep(const Request& request);
+  Buffer share(const Request& request, MemoryPlan::Phases phases);
   // Kept under some policies; elsewhere shared, and alive in `phases` or, if layers are recomputed,
   // in all.
-  Buffer saved(Kept kept, const std::string& line, const std::string& name, std::int64_t width,
-               MemoryPlan::Phases phases);
+  Buffer saved(Kept kept, const std::string& line, Request request, MemoryPlan::Phases phases);
 
   NormBuffers norm(const std::string& name, MemoryPlan::Phases phases);
   LayerBuffers layer(const LayerAttention& attention);
@@ -40,6 +48,7 @@ class ActivationPlanner {
   const ModelConfig& config_;
   const TransformerLimits& limits_;
   std::int64_t loss_chunk_;
+  DType type_;
   MemoryPlan& kept_;
   MemoryPlan& workspace_;
   std::vector<Buffer> shared_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+#include "core/float16.h"
 #include "model/activation_planner.h"
 #include "model/parameters.h"
 
@@ -12,7 +14,7 @@ namespace {
 std::int64_t choose_loss_chunk(const ModelConfig& config, const TransformerLimits& limits) {
   if (limits.loss_chunk > 0) return std::min(limits.loss_chunk, limits.max_tokens);
   constexpr std::int64_t kBytes = std::int64_t{128} << 20;
-  const std::int64_t row = padded_vocab_size(config) * size_of(DType::F32);
+  const std::int64_t row = padded_vocab_size(config) * size_of(activation_type(limits));
   const std::int64_t most = std::max<std::int64_t>(1, kBytes / row);
   const std::int64_t chunks = (limits.max_tokens + most - 1) / most;
   return (limits.max_tokens + chunks - 1) / chunks;
@@ -80,6 +82,20 @@ TensorView ActivationMemory::heads_first(const Buffer& buffer, std::int64_t toke
 TensorView ActivationMemory::cache(const Buffer& buffer, std::int64_t heads) const {
   return {data(buffer), buffer.dtype,
           Shape{cache_slots_, heads, cache_length_, buffer.width / heads}, device_};
+}
+
+void read_rows(Backend& backend, const TensorView& matrix, std::int64_t columns, float* out) {
+  const std::int64_t width = matrix.shape[1];
+  if (matrix.dtype == DType::F32) {
+    require(columns == width, ErrorKind::Internal, "{} of {} columns are read", columns, width);
+    return backend.download(out, matrix);
+  }
+  std::vector<std::uint16_t> bits(static_cast<std::size_t>(matrix.elements()));
+  backend.download(bits.data(), matrix);
+  for (std::int64_t row = 0; row < matrix.shape[0]; ++row) {
+    const auto from = bits.begin() + row * width;
+    std::transform(from, from + columns, out + row * columns, bf16_to_float);
+  }
 }
 
 }  // namespace flywheel

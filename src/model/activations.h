@@ -113,4 +113,7 @@ class ActivationMemory {
   std::unique_ptr<DeviceMemory> workspace_memory_;
 };
 
+// Downloads the first `columns` of each row of an activation, as float32.
+void read_rows(Backend& backend, const TensorView& matrix, std::int64_t columns, float* out);
+
 }  // namespace flywheel

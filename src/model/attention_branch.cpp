@@ -15,8 +15,8 @@ AttentionBranch::AttentionBranch(const ModelConfig& config, const LayerSlots& sl
       qkv_(slots.qkv, slabs),
       gates_(slots.gates, slabs),
       out_(slots.attention_out, slabs),
-      q_norm_(slabs.value(slots.q_norm)),
-      k_norm_(slabs.value(slots.k_norm)),
+      q_norm_(slabs.weight(slots.q_norm)),
+      k_norm_(slabs.weight(slots.k_norm)),
       dq_norm_(slabs.gradient(slots.q_norm)),
       dk_norm_(slabs.gradient(slots.k_norm)) {}
 

@@ -5,14 +5,19 @@
 
 namespace flywheel {
 
-// The slabs that slots are resolved in. `gradients` is null in an inference-only model.
+// The slabs that slots are resolved in. `gradients` is null in an inference-only model, `rounded`
+// in float32.
 struct ParameterSlabs {
   std::byte* values = nullptr;
   std::byte* gradients = nullptr;
+  std::byte* rounded = nullptr;  // the same elements in bf16
   DeviceKind device = DeviceKind::Cpu;
 
   TensorView value(const Slot& slot) const { return slot.in(values, device); }
   TensorView gradient(const Slot& slot) const { return slot.in(gradients, device); }
+  TensorView copy(const Slot& slot) const { return slot.rounded().in(rounded, device); }
+  // What passes read.
+  TensorView weight(const Slot& slot) const { return rounded ? copy(slot) : value(slot); }
 };
 
 // y = x W + b.
@@ -20,8 +25,8 @@ class Linear {
  public:
   Linear() = default;
   Linear(const LinearSlot& slot, const ParameterSlabs& slabs)
-      : weight_(slabs.value(slot.weight)),
-        bias_(slabs.value(slot.bias)),
+      : weight_(slabs.weight(slot.weight)),
+        bias_(slabs.weight(slot.bias)),
         dweight_(slabs.gradient(slot.weight)),
         dbias_(slabs.gradient(slot.bias)),
         in_out_(slot.in_out) {}
@@ -51,8 +56,8 @@ class Norm {
   Norm(NormKind kind, double eps, const NormSlot& slot, const ParameterSlabs& slabs)
       : kind_(kind),
         eps_(static_cast<float>(eps)),
-        weight_(slabs.value(slot.weight)),
-        bias_(slabs.value(slot.bias)),
+        weight_(slabs.weight(slot.weight)),
+        bias_(slabs.weight(slot.bias)),
         dweight_(slabs.gradient(slot.weight)),
         dbias_(slabs.gradient(slot.bias)) {}
 

@@ -231,6 +231,10 @@ ParameterLayout lay_out_parameters(const ModelConfig& config, DType matrices) {
   return LayoutBuilder(config, matrices).build();
 }
 
+std::uint64_t rounding_seed(std::uint64_t seed, const std::string& name) {
+  return seed ^ checksum(std::as_bytes(std::span(name)));
+}
+
 void initialize_parameter(Backend& backend, const ParameterSpec& spec, const TensorView& value,
                           std::uint64_t seed) {
   constexpr std::int64_t kChunk = 1 << 20;

@@ -20,6 +20,8 @@ struct Slot {
                ? TensorView()
                : TensorView::of_weights(slab + offset, dtype, shape, device);
   }
+  // The same elements of an F32 slab in a slab of BF16.
+  Slot rounded() const { return {offset < 0 ? offset : offset / 2, shape, DType::BF16}; }
 };
 
 struct LinearSlot {
@@ -76,6 +78,9 @@ struct ParameterLayout {
 // all else is F32. Error Config if the matrices' sizes do not go with the type: F16, BF16 and Q8_0
 // need multiples of 32.
 ParameterLayout lay_out_parameters(const ModelConfig& config, DType matrices = DType::F32);
+
+// Of the parameter's bf16 copy (RoundWeights): another sequence for each parameter.
+std::uint64_t rounding_seed(std::uint64_t seed, const std::string& name);
 
 std::int64_t padded_vocab_size(const ModelConfig& config);
 

@@ -11,6 +11,10 @@ std::int64_t rope_elements(const ModelConfig& config) {
   return config.position == PositionKind::Rope ? config.max_positions * config.head_dim / 2 : 0;
 }
 
+std::int64_t rounded_bytes(const ParameterLayout& layout) {
+  return layout.bytes / 2;
+}
+
 ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) {
   require_valid(config);
   require(limits.max_tokens > 0 && limits.max_sequences > 0, ErrorKind::Config,
@@ -26,6 +30,8 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
           config.experts.count);
   require(limits.weights == DType::F32 || !limits.training, ErrorKind::Config,
           "weights are trained in f32, not in {}", name_of(limits.weights));
+  require(limits.precision == Precision::Float32 || limits.training, ErrorKind::Config,
+          "a model that is not trained computes in float32, not in bfloat16");
   for (const LayerAttention& layer : resolve_layers(config)) {
     require(layer.path.kind != AttentionKind::Moba || !limits.training, ErrorKind::Config,
             "model.attention.pattern: moba is for inference and cannot be trained; expected full, "
@@ -50,6 +56,11 @@ Transformer::Impl::Impl(const ModelConfig& model_config, Backend& device,
   if (limits.training) {
     gradient_memory = backend.allocate(layout.bytes, "gradients");
   }
+  if (limits.precision == Precision::Bfloat16) {
+    require(backend.device() != DeviceKind::Cpu, ErrorKind::Config,
+            "the CPU backend computes in float32, not in bfloat16; take float32 or a GPU");
+    rounded_memory = backend.allocate(rounded_bytes(layout), "bf16 weights");
+  }
   memory.allocate(backend);
   list_parameters();
   build_layers();
@@ -60,17 +71,17 @@ void Transformer::Impl::list_parameters() {
   const ParameterSlabs memories = slabs();
   for (const ParameterSpec& spec : layout.specs) {
     parameters.push_back({spec.name, spec.slot.shape, memories.value(spec.slot),
-                          memories.gradient(spec.slot), spec.decay});
+                          memories.gradient(spec.slot), memories.copy(spec.slot), spec.decay});
   }
 }
 
 void Transformer::Impl::build_layers() {
   const ParameterSlabs memories = slabs();
-  embedding = memories.value(layout.embedding);
+  embedding = memories.weight(layout.embedding);
   dembedding = memories.gradient(layout.embedding);
-  positions = memories.value(layout.position_embedding);
+  positions = memories.weight(layout.position_embedding);
   dpositions = memories.gradient(layout.position_embedding);
-  head = memories.value(layout.head);
+  head = memories.weight(layout.head);
   dhead = memories.gradient(layout.head);
   const auto norm = [&](const NormSlot& slot) {
     return Norm(config.norm, config.norm_eps, slot, memories);
@@ -118,6 +129,18 @@ void Transformer::initialize(std::uint64_t seed) {
   for (const ParameterSpec& spec : impl_->layout.specs) {
     initialize_parameter(impl_->backend, spec, slabs.value(spec.slot), seed);
   }
+  round_weights(seed, 0);
+}
+
+void Transformer::round_weights(std::uint64_t seed, std::int64_t update) {
+  for (const Parameter& parameter : impl_->parameters) {
+    if (!parameter.rounded) continue;
+    const Shape flat{parameter.shape.elements()};
+    ops::round_weights(impl_->backend, {.out = parameter.rounded.reshaped(flat),
+                                        .x = parameter.value.reshaped(flat),
+                                        .seed = rounding_seed(seed, parameter.name),
+                                        .step = update});
+  }
 }
 
 void Transformer::zero_gradients() {
@@ -126,14 +149,30 @@ void Transformer::zero_gradients() {
   ops::fill(impl_->backend, {.x = all, .value = 0});
 }
 
+Pass Transformer::Impl::queue_gradients(const PackedTokens& tokens, const PermutationDraw& draw,
+                                        double loss_scale, double z_loss) {
+  require(limits.training && loss_scale > 0, ErrorKind::Internal,
+          "forward_backward needs a training model and a positive loss scale, not {}", loss_scale);
+  const Pass pass = begin(tokens, draw);
+  forward(pass);
+  head_loss(pass, static_cast<float>(loss_scale), static_cast<float>(z_loss));
+  backward(pass);
+  return pass;
+}
+
+void Transformer::queue_forward_backward(const PackedTokens& tokens, const PermutationDraw& draw,
+                                         double loss_scale, double z_loss,
+                                         const LossSum& loss_sum) {
+  const Pass pass = impl_->queue_gradients(tokens, draw, loss_scale, z_loss);
+  const ActivationMemory& memory = impl_->memory;
+  ops::sum(impl_->backend, {.out = loss_sum.out,
+                            .x = memory.vector(memory.buffers().losses, pass.tokens),
+                            .accumulate = loss_sum.accumulate});
+}
+
 double Transformer::forward_backward(const PackedTokens& tokens, const PermutationDraw& draw,
                                      double loss_scale, double z_loss) {
-  require(impl_->limits.training && loss_scale > 0, ErrorKind::Internal,
-          "forward_backward needs a training model and a positive loss scale, not {}", loss_scale);
-  const Pass pass = impl_->begin(tokens, draw);
-  impl_->forward(pass);
-  impl_->head_loss(pass, static_cast<float>(loss_scale), static_cast<float>(z_loss));
-  impl_->backward(pass);
+  const Pass pass = impl_->queue_gradients(tokens, draw, loss_scale, z_loss);
   return impl_->sum_losses(pass, std::span(impl_->host_losses).first(tokens.inputs.size()));
 }
 
@@ -178,9 +217,12 @@ void Transformer::visit_gates(const PackedTokens& tokens, const PermutationDraw&
 std::vector<MemoryLine> Transformer::memory(const ModelConfig& config,
                                             const TransformerLimits& limits) {
   const ModelConfig resolved = checked(config, limits);
-  const std::int64_t slab = lay_out_parameters(resolved, limits.weights).bytes;
-  std::vector<MemoryLine> lines{{"parameters", slab}};
-  if (limits.training) lines.push_back({"gradients", slab});
+  const ParameterLayout layout = lay_out_parameters(resolved, limits.weights);
+  std::vector<MemoryLine> lines{{"parameters", layout.bytes}};
+  if (limits.training) lines.push_back({"gradients", layout.bytes});
+  if (limits.precision == Precision::Bfloat16) {
+    lines.push_back({"bf16 weights", rounded_bytes(layout)});
+  }
   for (const MemoryLine& line : ActivationMemory(resolved, limits).lines()) lines.push_back(line);
   if (const std::int64_t elements = rope_elements(resolved); elements > 0) {
     lines.push_back({"rope tables", 2 * elements * size_of(DType::F32)});

@@ -21,6 +21,7 @@ struct Parameter {
   Shape shape;
   TensorView value;
   TensorView grad;     // empty in an inference-only model
+  TensorView rounded;  // the bf16 copy that passes read; empty unless the precision is bfloat16
   bool decay = false;  // weight decay applies (matrices only)
 };
 
@@ -35,6 +36,17 @@ constexpr auto enum_names(RecomputePolicy) {
                     EnumName{"layer", RecomputePolicy::Layer}};
 }
 
+// What passes compute on (docs/numerics.md). Weights, their gradients, and what is summed up are
+// float32 in either.
+enum class Precision : std::uint8_t {
+  Float32,
+  Bfloat16,  // bf16 activations and copies of the weights; on a GPU
+};
+constexpr auto enum_names(Precision) {
+  return std::array{EnumName{"float32", Precision::Float32},
+                    EnumName{"bfloat16", Precision::Bfloat16}};
+}
+
 struct TransformerLimits {
   std::int64_t max_tokens = 0;     // of one micro-batch
   std::int64_t max_sequences = 0;  // of one micro-batch
@@ -46,7 +58,13 @@ struct TransformerLimits {
   // How the weights of products and the embedding are kept: F32, or for inference F16, BF16 or
   // Q8_0. Arithmetic is in float32, with the bits that the same values in F32 give.
   DType weights = DType::F32;
+  Precision precision = Precision::Float32;  // of training
 };
+
+// Of activations.
+constexpr DType activation_type(const TransformerLimits& limits) {
+  return limits.precision == Precision::Bfloat16 ? DType::BF16 : DType::F32;
+}
 
 // What a decoded token sees (docs/generation.md).
 enum class DecodeAttention : std::uint8_t {
@@ -88,6 +106,12 @@ struct ModelCost {
   double mean_visible_keys = 0;  // over positions and layers, both paths of gated layers counted
 };
 
+// Where a pass leaves the sum of its losses on the device.
+struct LossSum {
+  TensorView out;           // [1] f64
+  bool accumulate = false;  // add to what is there
+};
+
 // The gates' logits of one gated layer, [T, 2 G] row-major: those of sa, then those of swa; G is
 // the number of heads, or of all heads' channels.
 using GateVisitor = std::function<void(std::int64_t layer, std::span<const float> logits)>;
@@ -104,12 +128,18 @@ class Transformer {
   // N(0, initializer_range^2), residual output projections scaled by 1/sqrt(2 layers), norms 1,
   // biases and gates 0. A pure function of (seed, parameter name, index).
   void initialize(std::uint64_t seed);
+  // Makes the bf16 copies as update number `update` of the optimizer does; 0: to the nearest. For
+  // weights that came from elsewhere. Nothing to do in float32.
+  void round_weights(std::uint64_t seed, std::int64_t update);
   void zero_gradients();
 
   // Adds the gradient of loss_scale * sum of losses (+ z-loss) to the gradients. Returns the sum of
   // the losses.
   double forward_backward(const PackedTokens& tokens, const PermutationDraw& draw,
                           double loss_scale, double z_loss = 0);
+  // The same without waiting for the device: the sum goes to `loss_sum`.
+  void queue_forward_backward(const PackedTokens& tokens, const PermutationDraw& draw,
+                              double loss_scale, double z_loss, const LossSum& loss_sum);
   // Losses only, one a token, in nats. Returns their sum.
   double forward(const PackedTokens& tokens, const PermutationDraw& draw, std::span<float> losses);
   // For row rows[i], which may repeat: the loss in nats of targets[i] there and the most likely

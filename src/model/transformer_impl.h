@@ -17,7 +17,7 @@ struct Transformer::Impl {
 
   ParameterSlabs slabs() const {
     return {parameter_memory->data(), gradient_memory ? gradient_memory->data() : nullptr,
-            backend.device()};
+            rounded_memory ? rounded_memory->data() : nullptr, backend.device()};
   }
   void list_parameters();
   void build_layers();
@@ -29,6 +29,8 @@ struct Transformer::Impl {
                     DecodeAttention attention);
   void forward(const Pass& pass, const GateVisitor& visit_gates = {});
   void show_gates(const Pass& pass, std::size_t layer, const GateVisitor& visit);
+  Pass queue_gradients(const PackedTokens& tokens, const PermutationDraw& draw, double loss_scale,
+                       double z_loss);
   // Losses and, if gradient_scale is not 0, the gradients of head and final norm's output.
   void head_loss(const Pass& pass, float gradient_scale, float z_loss);
   double sum_losses(const Pass& pass, std::span<float> losses);
@@ -46,7 +48,7 @@ struct Transformer::Impl {
   const ParameterLayout layout;
   ActivationMemory memory;
   LayerPlans plans;
-  std::unique_ptr<DeviceMemory> parameter_memory, gradient_memory, rope_memory;
+  std::unique_ptr<DeviceMemory> parameter_memory, gradient_memory, rounded_memory, rope_memory;
   TensorView cos, sin;
   std::vector<Parameter> parameters;
   TensorView embedding, dembedding, positions, dpositions, head, dhead;

@@ -26,7 +26,7 @@ void Transformer::Impl::show_gates(const Pass& pass, std::size_t layer, const Ga
   if (!layers[layer].attention.gated()) return;
   const TensorView logits = pass.matrix(layers[layer].buffers.gate_logits);
   std::vector<float> host(static_cast<std::size_t>(logits.elements()));
-  backend.download(host.data(), logits);
+  read_rows(backend, logits, logits.shape[1], host.data());
   visit(static_cast<std::int64_t>(layer), host);
 }
 
@@ -187,20 +187,22 @@ void Transformer::Impl::head_logits(const Pass& pass, std::span<const std::int64
                                     float* out) {
   const ModelBuffers& buffers = memory.buffers();
   const auto count = static_cast<std::int64_t>(rows.size());
-  const TensorView vocabulary = head.rows(0, config.vocab_size);
+  // Products of bf16 need aligned rows: they include the padding.
+  const bool padded = activation_type(limits) == DType::BF16;
+  const TensorView vocabulary = padded ? head : head.rows(0, config.vocab_size);
   for (std::int64_t begin = 0; begin < count; begin += memory.loss_chunk()) {
     const std::int64_t chunk = std::min(memory.loss_chunk(), count - begin);
     const TensorView gathered = gather(
         pass, rows.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(chunk)));
-    const TensorView logits(memory.matrix(buffers.logits, chunk).data, DType::F32,
-                            {chunk, config.vocab_size}, backend.device());
+    TensorView logits = memory.matrix(buffers.logits, chunk);
+    if (!padded) logits = {logits.data, DType::F32, {chunk, config.vocab_size}, backend.device()};
     ops::matmul(backend, {.out = logits,
                           .a = gathered,
                           .b = vocabulary,
                           .bias = {},
                           .transpose_b = true,
                           .few_rows = pass.decode});
-    backend.download(out + begin * config.vocab_size, logits);
+    read_rows(backend, logits, config.vocab_size, out + begin * config.vocab_size);
   }
 }
 

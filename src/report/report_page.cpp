@@ -94,7 +94,8 @@ std::string summary(const std::vector<RunRecord>& runs) {
         [](const RunRecord& run) { return number(median(run, &MetricPoint::tokens_per_second)); }},
        {"MFU, median",
         [](const RunRecord& run) {
-          return fmt::format("{}%", number(100 * median(run, &MetricPoint::mfu), 3));
+          const double share = median(run, &MetricPoint::mfu);
+          return std::isfinite(share) ? number(100 * share, 3) + "%" : "unknown";
         }},
        {"parameters",
         [](const RunRecord& run) {

@@ -23,8 +23,9 @@ std::string checksum_of(const Json& state) {
 // change.
 constexpr std::array<std::string_view, 5> kFixed{"model.", "data.sequence_length",
                                                  "data.document_mask", "data.seed", "train.seed"};
-constexpr std::array<std::string_view, 4> kNoted{"optimizer.", "schedule.", "train.max_steps",
-                                                 "train.global_batch_tokens"};
+constexpr std::array<std::string_view, 6> kNoted{"optimizer.",      "schedule.",
+                                                 "train.max_steps", "train.global_batch_tokens",
+                                                 "train.device",    "train.precision"};
 
 bool matches(std::span<const std::string_view> prefixes, std::string_view path) {
   return std::any_of(prefixes.begin(), prefixes.end(),

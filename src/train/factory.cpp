@@ -3,23 +3,38 @@
 #include "core/error.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/peak_flops.h"
+#include "cuda/cuda_backend.h"
 
 namespace flywheel {
+namespace {
 
-std::unique_ptr<Backend> make_backend(const TrainConfig& config) {
-  switch (config.device) {
-    case DeviceChoice::Cpu:
-      return make_cpu_backend(static_cast<int>(config.threads));
+// The first GPU that CUDA_VISIBLE_DEVICES leaves.
+constexpr int kGpu = 0;
+
+PeakFlops gpu_peak(Precision precision) {
+  if (precision == Precision::Bfloat16) {
+    return {cuda_peak_flops(kGpu, DType::BF16), "dense bf16 products, by the data sheet"};
   }
-  fail(ErrorKind::Internal, "train.device: no such device");
+  return {cuda_peak_flops(kGpu, DType::F32), "float32 without TF32, by the data sheet"};
 }
 
-double measure_peak(const TrainConfig& config) {
-  switch (config.device) {
-    case DeviceChoice::Cpu:
-      return measured_peak_flops(static_cast<int>(config.threads));
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const TrainConfig& config) {
+  if (config.device == DeviceChoice::Cpu) {
+    return make_cpu_backend(static_cast<int>(config.threads));
   }
-  fail(ErrorKind::Internal, "train.device: no such device");
+  try {
+    return make_cuda_backend(kGpu);
+  } catch (const Error& error) {
+    fail(error.kind(), "train.device: cuda: {}", error.what());
+  }
+}
+
+PeakFlops peak_flops(const TrainConfig& config) {
+  if (config.device == DeviceChoice::Cuda) return gpu_peak(config.precision);
+  return {measured_peak_flops(static_cast<int>(config.threads)),
+          "multiply-adds in float32, measured"};
 }
 
 }  // namespace flywheel

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backend/ops.h"
+#include "model/parameters.h"
 
 namespace flywheel {
 namespace {
@@ -21,12 +22,12 @@ TensorView flat(const TensorView& view) {
 }  // namespace
 
 Optimizer::Optimizer(Backend& backend, std::span<const Parameter> parameters,
-                     const OptimizerConfig& config)
-    : backend_(backend), parameters_(parameters), config_(config) {
-  const auto count = static_cast<std::int64_t>(parameters.size());
+                     const OptimizerConfig& config, std::uint64_t seed)
+    : backend_(backend), parameters_(parameters), config_(config), seed_(seed) {
+  const auto count = static_cast<std::int64_t>(parameters.size()) + 1;
   const std::int64_t elements = total_elements(parameters);
   moments_memory_ = backend.allocate(2 * elements * size_of(DType::F32), "optimizer moments");
-  sums_memory_ = backend.allocate(count * size_of(DType::F64), "gradient norms");
+  sums_memory_ = backend.allocate(count * size_of(DType::F64), "sums of a step");
   clip_memory_ = backend.allocate(size_of(DType::F32), "clip factor");
   const DeviceKind device = backend.device();
   const TensorView all(moments_memory_->data(), DType::F32, {2 * elements}, device);
@@ -40,23 +41,24 @@ Optimizer::Optimizer(Backend& backend, std::span<const Parameter> parameters,
   }
   sums_ = TensorView(sums_memory_->data(), DType::F64, {count}, device);
   clip_ = TensorView(clip_memory_->data(), DType::F32, {1}, device);
-  host_sums_.resize(parameters.size());
+  host_sums_.resize(static_cast<std::size_t>(count));
 }
 
-GradientNorm Optimizer::gradient_norm() {
+StepSums Optimizer::step_sums() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
     ops::sum_of_squares(backend_, {.out = sums_.rows(row, row + 1), .x = parameters_[i].grad});
   }
   backend_.download(host_sums_.data(), sums_);
-  GradientNorm norm;
+  StepSums sums;
   double total = 0;
-  for (std::size_t i = 0; i < host_sums_.size(); ++i) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
     total += host_sums_[i];
-    if (norm.culprit.empty() && !std::isfinite(host_sums_[i])) norm.culprit = parameters_[i].name;
+    if (sums.culprit.empty() && !std::isfinite(host_sums_[i])) sums.culprit = parameters_[i].name;
   }
-  norm.value = std::sqrt(total);
-  return norm;
+  sums.losses = host_sums_.back();
+  sums.gradient_norm = std::sqrt(total);
+  return sums;
 }
 
 void Optimizer::update(std::int64_t update, double learning_rate, double gradient_norm) {
@@ -65,18 +67,20 @@ void Optimizer::update(std::int64_t update, double learning_rate, double gradien
   backend_.upload(clip_, &factor);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& parameter = parameters_[i];
-    ops::adamw_step(
-        backend_, {.param = flat(parameter.value),
-                   .m = m_[i],
-                   .v = v_[i],
-                   .grad = flat(parameter.grad),
-                   .clip = clip_,
-                   .step = update,
-                   .learning_rate = static_cast<float>(learning_rate),
-                   .beta1 = static_cast<float>(config_.beta1),
-                   .beta2 = static_cast<float>(config_.beta2),
-                   .eps = static_cast<float>(config_.eps),
-                   .weight_decay = static_cast<float>(parameter.decay ? config_.weight_decay : 0)});
+    ops::adamw_step(backend_,
+                    {.param = flat(parameter.value),
+                     .m = m_[i],
+                     .v = v_[i],
+                     .rounded = parameter.rounded ? flat(parameter.rounded) : TensorView(),
+                     .grad = flat(parameter.grad),
+                     .clip = clip_,
+                     .step = update,
+                     .learning_rate = static_cast<float>(learning_rate),
+                     .beta1 = static_cast<float>(config_.beta1),
+                     .beta2 = static_cast<float>(config_.beta2),
+                     .eps = static_cast<float>(config_.eps),
+                     .weight_decay = static_cast<float>(parameter.decay ? config_.weight_decay : 0),
+                     .rounding_seed = rounding_seed(seed_, parameter.name)});
   }
 }
 

@@ -34,8 +34,9 @@ void ProgressMeter::sample_peak(double peak_flops) {
 double ProgressMeter::tokens_per_second() const {
   return seconds_ > 0 ? steps_ * tokens_per_step_ / seconds_ : 0;
 }
-double ProgressMeter::utilisation() const {
-  return peak_flops_ > 0 ? tokens_per_second() * flops_per_token_ / peak_flops_ : 0;
+std::optional<double> ProgressMeter::utilisation() const {
+  if (peak_flops_ <= 0) return std::nullopt;
+  return tokens_per_second() * flops_per_token_ / peak_flops_;
 }
 double ProgressMeter::data_wait_share() const {
   return seconds_ > 0 ? waited_ / seconds_ : 0;
@@ -46,11 +47,12 @@ double ProgressMeter::seconds_left(std::int64_t steps) const {
 
 std::string progress_line(const StepReport& report, std::int64_t last_step,
                           const ProgressMeter& meter) {
+  const std::optional<double> utilisation = meter.utilisation();
   return fmt::format(
-      "step {}/{}  loss {:.4f}  lr {:.2e}  norm {:.3g}  {} tok/s  MFU {:.1f}%  wait {:.1f}%  {} "
-      "left{}",
+      "step {}/{}  loss {:.4f}  lr {:.2e}  norm {:.3g}  {} tok/s  MFU {}  wait {:.1f}%  {} left{}",
       report.step, last_step, report.loss, report.learning_rate, report.gradient_norm,
-      human_count(meter.tokens_per_second()), 100 * meter.utilisation(),
+      human_count(meter.tokens_per_second()),
+      utilisation ? fmt::format("{:.1f}%", 100 * *utilisation) : "unknown",
       100 * meter.data_wait_share(), human_seconds(meter.seconds_left(last_step - report.step)),
       report.skipped ? "  SKIPPED" : "");
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "train/trainer.h"
@@ -10,7 +11,7 @@ namespace flywheel {
 // Rates of a run since the last line of the log.
 class ProgressMeter {
  public:
-  // `flops_per_token` and `peak_flops` give the utilisation (docs/training.md).
+  // `flops_per_token` and `peak_flops` (0: unknown) give the utilisation (docs/training.md).
   ProgressMeter(std::int64_t tokens_per_step, double flops_per_token, double peak_flops);
 
   void add(double step_seconds, double data_wait_seconds);
@@ -19,8 +20,8 @@ class ProgressMeter {
   void sample_peak(double peak_flops);
 
   double tokens_per_second() const;
-  double utilisation() const;      // share of the peak
-  double data_wait_share() const;  // of the step time
+  std::optional<double> utilisation() const;  // share of the peak
+  double data_wait_share() const;             // of the step time
   double seconds_left(std::int64_t steps) const;
 
  private:

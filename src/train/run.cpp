@@ -102,21 +102,21 @@ class Run {
   void sample_peak_again() {
     constexpr double kSeconds = 60;
     if (seconds_since(peak_sampled_) < kSeconds) return;
-    meter_.sample_peak(measure_peak(config_.train));
+    meter_.sample_peak(peak_flops(config_.train).value);
     peak_sampled_ = Clock::now();
   }
 
   void write_metrics(const StepReport& report) {
-    const std::array scalars{
+    std::vector<Scalar> scalars{
         Scalar{"loss", report.loss},
         Scalar{"learning_rate", report.learning_rate},
         Scalar{"gradient_norm", report.gradient_norm},
         Scalar{"tokens", static_cast<double>(report.step * config_.train.global_batch_tokens)},
         Scalar{"epochs", trainer_.epochs()},
         Scalar{"tokens_per_second", meter_.tokens_per_second()},
-        Scalar{"mfu", meter_.utilisation()},
         Scalar{"data_wait_share", meter_.data_wait_share()},
         Scalar{"skipped_steps", static_cast<double>(trainer_.skipped_steps())}};
+    if (const auto share = meter_.utilisation()) scalars.push_back({"mfu", *share});
     metrics_.write("train", report.step, scalars);
   }
 
@@ -206,7 +206,8 @@ class Run {
   double validation_loss_ = 0;
 };
 
-void show_tables(const RunConfig& config, const Backend& backend, double peak, Console& console) {
+void show_tables(const RunConfig& config, const Backend& backend, const PeakFlops& peak,
+                 Console& console) {
   console.line(console.bold("config") + (console.is_terminal() ? "" : "  (* = not the default)"));
   console.line(config_table(config, console));
   for (const std::string& table :
@@ -239,7 +240,7 @@ void run_training(const RunConfig& config, const RunOptions& options, Console& c
   const auto backend = make_backend(config.train);
   require(config.samples.every == 0 || options.continue_prompts, ErrorKind::Internal,
           "samples are wanted, but nothing draws them");
-  const double peak = measure_peak(config.train);
+  const PeakFlops peak = peak_flops(config.train);
   if (!checkpoint) show_tables(config, *backend, peak, console);
   Trainer trainer(config, *backend, checkpoint ? &*checkpoint : nullptr,
                   checkpoint ? folder.checkpoints().path_of(checkpoint->step) : "");
@@ -252,7 +253,7 @@ void run_training(const RunConfig& config, const RunOptions& options, Console& c
   } else if (options.resume) {
     console.line("no checkpoint yet: starting at step 1");
   }
-  Run run(config, folder, trainer, peak, options.continue_prompts, console);
+  Run run(config, folder, trainer, peak.value, options.continue_prompts, console);
   if (run.train(stop)) {
     console.line(fmt::format("finished: {} steps, checkpoints in {}", trainer.steps_taken(),
                              folder.path().string()));
@@ -265,7 +266,7 @@ void run_training(const RunConfig& config, const RunOptions& options, Console& c
 
 void preview_run(const RunConfig& config, Console& console) {
   const auto backend = make_backend(config.train);
-  show_tables(config, *backend, measure_peak(config.train), console);
+  show_tables(config, *backend, peak_flops(config.train), console);
   try {
     const Loader loader(loader_config_of(config), config.batch_sequences(), {});
     show_data(loader.summary(), config, console);

@@ -90,7 +90,7 @@ std::string memory_table(const RunConfig& config) {
   return format_table(rows, 1);
 }
 
-std::string cost_table(const RunConfig& config, double peak_flops) {
+std::string cost_table(const RunConfig& config, const PeakFlops& peak) {
   const ModelCost cost = Transformer::cost(config.model, config.data.sequence_length);
   const TrainConfig& train = config.train;
   const std::int64_t steps = *train.max_steps;
@@ -107,10 +107,9 @@ std::string cost_table(const RunConfig& config, double peak_flops) {
                    train.micro_batch_sequences)},
       {"steps", fmt::format("{}, {} tokens, {}FLOP", steps, human_count(tokens),
                             human_count(tokens * cost.flops_per_token))}};
-  if (peak_flops > 0) {
-    rows.push_back({"peak", fmt::format("{}FLOP/s (multiply-adds in float32, measured)",
-                                        human_count(peak_flops))});
-  }
+  rows.push_back({"peak", peak.value > 0
+                              ? fmt::format("{}FLOP/s ({})", human_count(peak.value), peak.basis)
+                              : "unknown"});
   return format_table(rows, 2);
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "train/console.h"
+#include "train/factory.h"
 #include "train/train_config.h"
 
 namespace flywheel {
@@ -16,7 +17,7 @@ std::string config_table(const RunConfig& config, const Console& console);
 std::string parameter_table(const ModelConfig& config);
 // What is allocated, by purpose.
 std::string memory_table(const RunConfig& config);
-// Parameters, operations and tokens. `peak_flops` 0: not measured.
-std::string cost_table(const RunConfig& config, double peak_flops);
+// Parameters, operations and tokens.
+std::string cost_table(const RunConfig& config, const PeakFlops& peak);
 
 }  // namespace flywheel

@@ -119,6 +119,9 @@ void validate_run(const RunConfig& config, ConfigFaults& faults) {
   check.integer("validation_sequences", train.validation_sequences, 1, std::int64_t{1} << 24);
   check.integer("log_every", train.log_every, 1, kMaxCount);
   check.integer("threads", train.threads, 0, 4096);
+  if (train.precision == Precision::Bfloat16 && train.device == DeviceChoice::Cpu) {
+    check.add("precision", "the CPU computes in float32; expected that, or train.device cuda");
+  }
 
   RangeChecker check_checkpoint(faults, "checkpoint");
   check_checkpoint.integer("every", config.checkpoint.every, 0, kMaxCount);

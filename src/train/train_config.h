@@ -35,9 +35,9 @@ constexpr auto enum_names(WriteFailurePolicy) {
                     EnumName{"stop", WriteFailurePolicy::Stop}};
 }
 
-enum class DeviceChoice : std::uint8_t { Cpu };
+enum class DeviceChoice : std::uint8_t { Cpu, Cuda };
 constexpr auto enum_names(DeviceChoice) {
-  return std::array{EnumName{"cpu", DeviceChoice::Cpu}};
+  return std::array{EnumName{"cpu", DeviceChoice::Cpu}, EnumName{"cuda", DeviceChoice::Cuda}};
 }
 
 struct DataConfig {
@@ -113,6 +113,7 @@ struct TrainConfig {
   std::int64_t log_every = 10;
   std::int64_t threads = 0;
   DeviceChoice device = DeviceChoice::Cpu;
+  Precision precision = Precision::Float32;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor& visit) {
@@ -130,6 +131,7 @@ struct TrainConfig {
     visit("log_every", self.log_every, "steps between lines of the log and of the metrics");
     visit("threads", self.threads, "threads of the CPU backend; 0 = all cores");
     visit("device", self.device, "where to compute");
+    visit("precision", self.precision, "of activations and weights in a pass; bfloat16 on cuda");
   }
 };
 

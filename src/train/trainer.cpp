@@ -57,7 +57,8 @@ TransformerLimits limits_of(const RunConfig& config) {
           .recompute = config.train.recompute,
           .cache_slots = sampling ? std::ssize(samples.prompts) : 0,
           .cache_length =
-              sampling ? std::min(config.model.max_positions, 1 + longest + samples.tokens) : 0};
+              sampling ? std::min(config.model.max_positions, 1 + longest + samples.tokens) : 0,
+          .precision = config.train.precision};
 }
 
 LoaderConfig loader_config_of(const RunConfig& config) {
@@ -89,7 +90,7 @@ Trainer::Trainer(const RunConfig& config, Backend& backend, const CheckpointStat
   if (config.data.verify) verify_shards(config.data);
 
   model_ = std::make_unique<Transformer>(config.model, backend, limits_of(config));
-  optimizer_.emplace(backend, model_->parameters(), config.optimizer);
+  optimizer_.emplace(backend, model_->parameters(), config.optimizer, config.train.seed);
   if (checkpoint) {
     restore(*checkpoint, folder);
   } else {
@@ -102,6 +103,7 @@ void Trainer::restore(const CheckpointState& checkpoint, const std::filesystem::
   read_tensors(folder / kOptimizerFile, optimizer_->state(), backend_);
   step_ = checkpoint.step;
   skipped_ = checkpoint.skipped_steps;
+  model_->round_weights(config_.train.seed, step_ - skipped_);
 }
 
 void Trainer::check_data(const CheckpointState& checkpoint) const {
@@ -117,19 +119,21 @@ void Trainer::check_data(const CheckpointState& checkpoint) const {
           config_.data.tokenizer, checkpoint.tokenizer_fingerprint, tokenizer);
 }
 
-double Trainer::accumulate_gradients(const Batch& batch) {
+StepSums Trainer::accumulate_gradients(const Batch& batch) {
   const std::int64_t micro_batch = config_.train.micro_batch_sequences;
   const double scale = 1.0 / static_cast<double>(count_targets(batch.targets));
   const PermutationDraw draw{.seed = config_.train.seed,
                              .stream = RandomStream::kTrainingPermutation,
                              .draw = static_cast<std::uint32_t>(step_)};
   model_->zero_gradients();
-  double sum = 0;
   for (std::int64_t begin = 0; begin < config_.batch_sequences(); begin += micro_batch) {
     const PackedTokens tokens = slicer_.slice(batch, begin, micro_batch);
-    sum += model_->forward_backward(tokens, draw, scale, config_.optimizer.z_loss);
+    model_->queue_forward_backward(tokens, draw, scale, config_.optimizer.z_loss,
+                                   {optimizer_->loss_sum(), begin > 0});
   }
-  return sum * scale;
+  StepSums sums = optimizer_->step_sums();
+  sums.losses *= scale;
+  return sums;
 }
 
 StepReport Trainer::step() {
@@ -139,16 +143,16 @@ StepReport Trainer::step() {
   report.data_wait_seconds = loader_->wait_seconds() - waited;
   report.step = step_ + 1;
   report.learning_rate = schedule_.learning_rate(report.step);
-  report.loss = accumulate_gradients(batch);
-  const GradientNorm norm = optimizer_->gradient_norm();
-  report.gradient_norm = norm.value;
-  report.culprit = norm.culprit;
-  report.skipped = !std::isfinite(report.loss) || !std::isfinite(norm.value);
+  const StepSums sums = accumulate_gradients(batch);
+  report.loss = sums.losses;
+  report.gradient_norm = sums.gradient_norm;
+  report.culprit = sums.culprit;
+  report.skipped = !std::isfinite(sums.losses) || !std::isfinite(sums.gradient_norm);
   if (report.skipped) {
     refuse_non_finite(report);
     ++skipped_;
   } else {
-    optimizer_->update(report.step - skipped_, report.learning_rate, norm.value);
+    optimizer_->update(report.step - skipped_, report.learning_rate, sums.gradient_norm);
   }
   step_ = report.step;
   return report;

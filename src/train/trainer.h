@@ -58,7 +58,7 @@ class Trainer {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
-  double accumulate_gradients(const Batch& batch);  // the mean loss
+  StepSums accumulate_gradients(const Batch& batch);  // the mean loss in place of the sum
   void refuse_non_finite(const StepReport& report) const;
   void restore(const CheckpointState& checkpoint, const std::filesystem::path& folder);
   void check_data(const CheckpointState& checkpoint) const;

@@ -205,6 +205,16 @@ TEST_CASE("user faults end with one line and a code, before anything is written"
   }
 }
 
+TEST_CASE("a GPU that is not there ends a run with one line and a code") {
+  const TrainProgram program;
+  const int code = program.run({"--set", "train.device=cuda"});
+  if (code == 0) return;  // there is one
+  INFO(program.log());
+  REQUIRE(code == 5);
+  require_contains(program.log(), "train: error: train.device: cuda: this ");
+  REQUIRE(!fs::exists(program.run_path("config.json")));
+}
+
 TEST_CASE("a diverging run stops before its weights are spoilt") {
   const TrainProgram program;
   const std::vector<std::string> hot{"--set", "optimizer.learning_rate=1e30",

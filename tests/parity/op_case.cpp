@@ -8,17 +8,24 @@
 #include <limits>
 #include <stdexcept>
 
+#include "core/float16.h"
+
 namespace flywheel::test {
 namespace {
 
-constexpr std::int64_t kGuard = 64;  // elements between operands that nobody may touch
+constexpr std::int64_t kGuard = 256;  // bytes between operands that nobody may touch
 constexpr std::int64_t kPadding = 3;
-const float kUntouched = -12345.5F;
+constexpr float kUntouched = -12345.5F;
 
-// Where an operand lies in the slab, in units of 4 bytes.
+using Bytes = std::vector<std::byte>;
+
+// Where an operand lies in the slab.
 struct Placement {
   TensorView view;
-  std::int64_t first = 0;
+  std::int64_t first = 0;  // byte
+  std::size_t at(std::int64_t offset) const {
+    return static_cast<std::size_t>(first + offset * size_of(view.dtype));
+  }
 };
 
 TensorView strided_view(const Operand& operand, void* memory, DeviceKind device) {
@@ -35,14 +42,14 @@ TensorView strided_view(const Operand& operand, void* memory, DeviceKind device)
   return view;
 }
 
-// The words (4 bytes) that the operand spans.
-std::int64_t words(const Operand& operand) {
+// The bytes that the operand spans.
+std::int64_t spanned_bytes(const Operand& operand) {
   const TensorView view = strided_view(operand, nullptr, DeviceKind::Cpu);
   std::int64_t last = 0;
   for (int axis = 0; axis < view.shape.rank(); ++axis) {
     last += (view.shape[axis] - 1) * view.stride(axis);
   }
-  return (last + 1) * size_of(operand.dtype) / 4;
+  return (last + 1) * size_of(operand.dtype);
 }
 
 // f(row-major index, offset in elements) for every element of the view.
@@ -60,31 +67,59 @@ void for_elements(const TensorView& view, const F& f) {
   }
 }
 
-void store(float* slab, const Placement& place, std::int64_t offset, double value) {
-  float* word = slab + place.first + offset * size_of(place.view.dtype) / 4;
-  if (place.view.dtype == DType::F64) {
-    std::memcpy(word, &value, sizeof(value));
-  } else if (place.view.dtype == DType::I32) {
-    const auto integer = static_cast<std::int32_t>(value);
-    std::memcpy(word, &integer, sizeof(integer));
-  } else {
-    *word = static_cast<float>(value);
+template <class T>
+void store_as(Bytes& slab, std::size_t at, T value) {
+  std::memcpy(slab.data() + at, &value, sizeof(value));
+}
+
+template <class T>
+T load_as(const Bytes& slab, std::size_t at) {
+  T value{};
+  std::memcpy(&value, slab.data() + at, sizeof(value));
+  return value;
+}
+
+void store(Bytes& slab, const Placement& place, std::int64_t offset, double value) {
+  const std::size_t at = place.at(offset);
+  switch (place.view.dtype) {
+    case DType::F64:
+      return store_as(slab, at, value);
+    case DType::I32:
+      return store_as(slab, at, static_cast<std::int32_t>(value));
+    case DType::BF16:
+      return store_as(slab, at, float_to_bf16(static_cast<float>(value)));
+    default:
+      return store_as(slab, at, static_cast<float>(value));
   }
 }
 
-double load(const float* slab, const Placement& place, std::int64_t offset) {
-  const float* word = slab + place.first + offset * size_of(place.view.dtype) / 4;
-  if (place.view.dtype == DType::F64) {
-    double value = 0;
-    std::memcpy(&value, word, sizeof(value));
-    return value;
+double load(const Bytes& slab, const Placement& place, std::int64_t offset) {
+  const std::size_t at = place.at(offset);
+  switch (place.view.dtype) {
+    case DType::F64:
+      return load_as<double>(slab, at);
+    case DType::I32:
+      return load_as<std::int32_t>(slab, at);
+    case DType::BF16:
+      return static_cast<double>(bf16_to_float(load_as<std::uint16_t>(slab, at)));
+    default:
+      return static_cast<double>(load_as<float>(slab, at));
   }
-  if (place.view.dtype == DType::I32) {
-    std::int32_t value = 0;
-    std::memcpy(&value, word, sizeof(value));
-    return value;
-  }
-  return *word;
+}
+
+// Integers may be what the slab was filled with.
+bool can_tell_unwritten(const Operand& operand) {
+  return operand.role == Role::kOutput && operand.dtype != DType::I32;
+}
+
+bool same_bytes(const Bytes& a, const Bytes& b, std::size_t at, std::int64_t count) {
+  return std::memcmp(a.data() + at, b.data() + at, static_cast<std::size_t>(count)) == 0;
+}
+
+Bytes untouched(std::int64_t size) {
+  Bytes slab(static_cast<std::size_t>(size));
+  for (std::size_t at = 0; at < slab.size(); at += sizeof(float)) store_as(slab, at, kUntouched);
+  return slab;
 }
 
 }  // namespace
@@ -109,43 +144,42 @@ Outputs run_on(Backend& backend, const OpCase& op_case) {
   for (const Operand& operand : op_case.operands) {
     if (!operand.in_memory_of.empty()) continue;
     places[operand.name].first = size;
-    size += (words(operand) + 2 * kGuard) / kGuard * kGuard;
+    size += (spanned_bytes(operand) + 2 * kGuard) / kGuard * kGuard;
   }
   for (const Operand& operand : op_case.operands) {
     if (operand.in_memory_of.empty()) continue;
     places[operand.name].first = places.at(operand.in_memory_of).first;
   }
 
-  const auto memory = backend.allocate(size * 4, "operands of " + op_case.name);
-  std::vector<float> before(static_cast<std::size_t>(size), kUntouched);
+  const auto memory = backend.allocate(size, "operands of " + op_case.name);
+  Bytes before = untouched(size);
   std::vector<bool> writable(before.size(), false);
   Views views;
   for (const Operand& operand : op_case.operands) {
     Placement& place = places[operand.name];
-    place.view = strided_view(operand, memory->data() + place.first * 4, backend.device());
+    place.view = strided_view(operand, memory->data() + place.first, backend.device());
     views.set(operand.name, place.view);
     for_elements(place.view, [&](std::int64_t index, std::int64_t offset) {
       if (operand.role != Role::kOutput) {
-        store(before.data(), place, offset,
-              operand.initial.values[static_cast<std::size_t>(index)]);
+        store(before, place, offset, operand.initial.values[static_cast<std::size_t>(index)]);
       }
       if (operand.role == Role::kInput) return;
-      const std::int64_t word = place.first + offset * size_of(operand.dtype) / 4;
-      for (std::int64_t i = 0; i < size_of(operand.dtype) / 4; ++i) {
-        writable[static_cast<std::size_t>(word + i)] = true;
+      for (std::int64_t i = 0; i < size_of(operand.dtype); ++i) {
+        writable[place.at(offset) + static_cast<std::size_t>(i)] = true;
       }
     });
   }
 
-  const TensorView slab(memory->data(), DType::F32, Shape{size}, backend.device());
+  const TensorView slab(memory->data(), DType::F32, Shape{size / size_of(DType::F32)},
+                        backend.device());
   backend.upload(slab, before.data());
   op_case.run(backend, views);
   backend.synchronize();
-  std::vector<float> after(before.size());
+  Bytes after(before.size());
   backend.download(after.data(), slab);
 
   for (std::size_t i = 0; i < after.size(); ++i) {
-    if (!writable[i] && std::memcmp(&before[i], &after[i], sizeof(float)) != 0) {
+    if (!writable[i] && before[i] != after[i]) {
       throw std::runtime_error(op_case.name + ": wrote outside its outputs");
     }
   }
@@ -155,9 +189,10 @@ Outputs run_on(Backend& backend, const OpCase& op_case) {
     const Placement& place = places[operand.name];
     Array<double> output(operand.initial.shape);
     for_elements(place.view, [&](std::int64_t index, std::int64_t offset) {
-      output(index) = load(after.data(), place, offset);
-      if (operand.role == Role::kOutput && operand.dtype == DType::F32 &&
-          output(index) == static_cast<double>(kUntouched)) {
+      output(index) = load(after, place, offset);
+      const std::size_t at = place.at(offset);
+      if (can_tell_unwritten(operand) && operand.in_memory_of.empty() &&
+          same_bytes(before, after, at, size_of(operand.dtype))) {
         throw std::runtime_error(op_case.name + ": left " + operand.name + " unwritten");
       }
     });

@@ -77,5 +77,8 @@ Comparison compare(const OpCase& op_case, const Outputs& measured);
 // Deterministic random cases of every op: ragged and odd sizes, strides, optional arguments, in
 // place.
 std::vector<OpCase> all_op_cases();
+// Those that can be in bf16, in bf16: inputs that it holds exactly, the same operations, and a
+// naive loop that rounds what it stores.
+std::vector<OpCase> bf16_op_cases();
 
 }  // namespace flywheel::test

@@ -266,6 +266,33 @@ OpCase adamw_step(std::uint32_t seed) {
   return c.finish();
 }
 
+// An op that promises f64 is held to that but for the order of the sum.
+template <class F>
+void expect_f64(OpCase& op_case, const F& f) {
+  op_case.reference = f;
+  op_case.naive = [f](Arrays<float>& t) {
+    Arrays<double> exact;
+    for (const char* name : {"x", "out"}) {
+      exact[name] = Array<double>(t[name].shape);
+      std::copy(t[name].values.begin(), t[name].values.end(), exact[name].values.begin());
+    }
+    f(exact);
+    t["out"](0) = static_cast<float>(exact["out"](0));
+  };
+}
+
+OpCase sum(std::uint32_t seed) {
+  Draft c("sum", seed);
+  const bool accumulate = c.flag("accumulate");
+  c.add("out", accumulate ? Role::kInputOutput : Role::kOutput, {1}).dtype = DType::F64;
+  c.in("x", {c.size("n", {1, 5, 16, 35, 40001, 70000})});
+  c->run = [accumulate](Backend& backend, const Views& v) {
+    ops::sum(backend, {.out = v["out"], .x = v["x"], .accumulate = accumulate});
+  };
+  expect_f64(*c.operator->(), [accumulate](auto& t) { reference::sum(t, accumulate); });
+  return c.finish();
+}
+
 OpCase sum_of_squares(std::uint32_t seed) {
   Draft c("sum_of_squares", seed);
   c.add("out", Role::kOutput, {1}).dtype = DType::F64;
@@ -273,13 +300,7 @@ OpCase sum_of_squares(std::uint32_t seed) {
   c->run = [](Backend& backend, const Views& v) {
     ops::sum_of_squares(backend, {.out = v["out"], .x = v["x"]});
   };
-  c->reference = [](auto& t) { reference::sum_of_squares(t); };
-  c->naive = [](auto& t) {  // promises f64: hold it to that but for the order of the sum
-    Arrays<double> exact{{"x", Array<double>(t["x"].shape)}, {"out", Array<double>(Shape{1})}};
-    std::copy(t["x"].values.begin(), t["x"].values.end(), exact["x"].values.begin());
-    reference::sum_of_squares(exact);
-    t["out"](0) = static_cast<float>(exact["out"](0));
-  };
+  expect_f64(*c.operator->(), [](auto& t) { reference::sum_of_squares(t); });
   return c.finish();
 }
 
@@ -341,7 +362,9 @@ std::vector<OpCase> model_op_cases() {
     }
   }
   for (std::uint32_t seed = 1; seed <= 6; ++seed) {
-    for (const auto make : {sum_of_squares, add, scale, fill, copy}) cases.push_back(make(seed));
+    for (const auto make : {sum, sum_of_squares, add, scale, fill, copy}) {
+      cases.push_back(make(seed));
+    }
   }
   return cases;
 }

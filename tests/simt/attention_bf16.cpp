@@ -157,9 +157,10 @@ AttentionTensors<float> run_attention_bf16(const AttentionCase& c,
                                            const AttentionTensors<float>& in, bool accumulate) {
   AttentionPlan plan(c.pattern, cuda::kAttentionTile, c.tokens(), std::ssize(c.cu_seqlens) - 1);
   plan.prepare(c.cu_seqlens, c.key, c.first_sequence);
+  cuda::Uploads uploads;
   const cuda::Stream stream;
   cuda::AttentionPlans plans;
-  plans.upload(plan, stream);
+  plans.upload(plan, uploads, stream);
   const cuda::Memory workspace(1 << 20, "workspace");
   const auto query = [&](const std::vector<float>& x) {
     return DeviceTensor(x, c.heads, c.head_size);

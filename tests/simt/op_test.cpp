@@ -8,9 +8,11 @@
 using namespace flywheel;
 using namespace flywheel::test;
 
-TEST_CASE("every op on the emulated GPU is as exact as a naive float loop", "[simt]") {
+namespace {
+
+void check_cases(const std::vector<OpCase>& cases) {
   const auto backend = make_cuda_backend(0);
-  for (const OpCase& op_case : all_op_cases()) {
+  for (const OpCase& op_case : cases) {
     CAPTURE(op_case.name);
     const Comparison worst = compare(op_case, run_on(*backend, op_case));
     CAPTURE(worst.output, worst.error, worst.tolerance);
@@ -18,8 +20,19 @@ TEST_CASE("every op on the emulated GPU is as exact as a naive float loop", "[si
   }
 }
 
+}  // namespace
+
+TEST_CASE("every op on the emulated GPU is as exact as a naive float loop", "[simt]") {
+  check_cases(all_op_cases());
+}
+
+TEST_CASE("every op in bf16 is as exact as a naive loop that rounds what it stores", "[simt]") {
+  check_cases(bf16_op_cases());
+}
+
 TEST_CASE("every op gives the same bits under any schedule", "[simt]") {
-  const std::vector<OpCase> cases = all_op_cases();
+  std::vector<OpCase> cases = all_op_cases();
+  for (OpCase& op_case : bf16_op_cases()) cases.push_back(std::move(op_case));
   std::vector<Outputs> expected;
   const auto backend = make_cuda_backend(0);
   for (const OpCase& op_case : cases) expected.push_back(run_on(*backend, op_case));

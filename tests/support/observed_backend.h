@@ -57,6 +57,8 @@ class ObservedBackend : public Backend {
   void gelu_backward(const GeluBackward& a) override { inner_.gelu_backward(a); }
   void cross_entropy(const CrossEntropy& a) override { inner_.cross_entropy(a); }
   void adamw_step(const AdamWStep& a) override { inner_.adamw_step(a); }
+  void round_weights(const RoundWeights& a) override { inner_.round_weights(a); }
+  void sum(const Sum& a) override { inner_.sum(a); }
   void sum_of_squares(const SumOfSquares& a) override { inner_.sum_of_squares(a); }
   void add(const Add& a) override { inner_.add(a); }
   void scale(const Scale& a) override { inner_.scale(a); }

@@ -418,6 +418,13 @@ void adamw_step(Arrays<Real>& t, const AdamWOptions& options) {
 }
 
 template <class Real>
+void sum(Arrays<Real>& t, bool accumulate) {
+  Real sum = 0;
+  for (const Real x : t["x"].values) sum += x;
+  t["out"](0) = accumulate ? t["out"](0) + sum : sum;
+}
+
+template <class Real>
 void sum_of_squares(Arrays<Real>& t) {
   Real sum = 0;
   for (const Real x : t["x"].values) sum += x * x;
@@ -534,6 +541,7 @@ void combine_experts(Arrays<Real>& t) {
   template void gelu_backward(Arrays<Real>&);                             \
   template void cross_entropy(Arrays<Real>&, const CrossEntropyOptions&); \
   template void adamw_step(Arrays<Real>&, const AdamWOptions&);           \
+  template void sum(Arrays<Real>&, bool);                                 \
   template void sum_of_squares(Arrays<Real>&);                            \
   template void add(Arrays<Real>&);                                       \
   template void scale(Arrays<Real>&, float);                              \

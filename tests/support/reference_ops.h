@@ -76,6 +76,8 @@ struct AdamWOptions {
 template <class Real>
 void adamw_step(Arrays<Real>& t, const AdamWOptions& options);
 template <class Real>
+void sum(Arrays<Real>& t, bool accumulate);
+template <class Real>
 void sum_of_squares(Arrays<Real>& t);
 template <class Real>
 void add(Arrays<Real>& t);

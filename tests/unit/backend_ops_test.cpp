@@ -17,7 +17,8 @@ class CountingBackend final : public Backend {
  public:
   int calls = 0;
 
-  DeviceKind device() const override { return DeviceKind::Cpu; }
+  explicit CountingBackend(DeviceKind device = DeviceKind::Cpu) : device_(device) {}
+  DeviceKind device() const override { return device_; }
   std::string description() const override { return "counts calls"; }
   std::unique_ptr<DeviceMemory> allocate(std::int64_t, const std::string&) override { return {}; }
   void upload(const TensorView&, const void*) override {}
@@ -51,11 +52,16 @@ class CountingBackend final : public Backend {
   void gelu_backward(const GeluBackward&) override { ++calls; }
   void cross_entropy(const CrossEntropy&) override { ++calls; }
   void adamw_step(const AdamWStep&) override { ++calls; }
+  void round_weights(const RoundWeights&) override { ++calls; }
+  void sum(const Sum&) override { ++calls; }
   void sum_of_squares(const SumOfSquares&) override { ++calls; }
   void add(const Add&) override { ++calls; }
   void scale(const Scale&) override { ++calls; }
   void fill(const Fill&) override { ++calls; }
   void copy(const Copy&) override { ++calls; }
+
+ private:
+  DeviceKind device_;
 };
 
 // A case's views onto memory of their own.
@@ -63,18 +69,20 @@ struct Arguments {
   std::map<std::string, std::vector<double>> memory;
   Views views;
 
-  explicit Arguments(const OpCase& op_case) {
+  explicit Arguments(const OpCase& op_case, DeviceKind device = DeviceKind::Cpu) {
     for (const Operand& operand : op_case.operands) {
       auto& values = memory[operand.name];
       values.resize(operand.initial.values.size() + 1);
-      views.set(operand.name, TensorView(values.data(), operand.dtype, operand.initial.shape));
+      views.set(operand.name,
+                TensorView(values.data(), operand.dtype, operand.initial.shape, device));
     }
   }
 };
 
-void require_refused(const OpCase& op_case, const Views& views, const std::string& what) {
+void require_refused(const OpCase& op_case, const Views& views, const std::string& what,
+                     DeviceKind device = DeviceKind::Cpu) {
   CAPTURE(op_case.name, what);
-  CountingBackend backend;
+  CountingBackend backend(device);
   std::string message;
   try {
     op_case.run(backend, views);
@@ -109,7 +117,7 @@ std::vector<OpCase> front_cases() {
   return cases;
 }
 
-const std::set<std::string> kFreeInWidth{"scale x", "fill x", "sum_of_squares x",
+const std::set<std::string> kFreeInWidth{"scale x", "fill x", "sum x", "sum_of_squares x",
                                          "cross_entropy logits"};
 // May be in types that weights are kept in.
 const std::set<std::string> kKeptWeights{"matmul b", "grouped_matmul b", "embedding_forward table"};
@@ -152,6 +160,32 @@ TEST_CASE("the fronts refuse missing and misshapen arguments", "[backend]") {
       if (kFreeInWidth.count(op + " " + operand.name)) continue;
       wrong = TensorView(right.data, right.dtype, wider(right.shape));
       require_refused(op_case, with(wrong), operand.name + " too wide");
+    }
+  }
+}
+
+TEST_CASE("the fronts let bf16 through on a GPU alone, and not beside f32", "[backend]") {
+  for (const OpCase& op_case : bf16_op_cases()) {
+    const Arguments arguments(op_case, DeviceKind::Cuda);
+    CAPTURE(op_case.name);
+    CountingBackend gpu(DeviceKind::Cuda);
+    op_case.run(gpu, arguments.views);
+    REQUIRE(gpu.calls == 1);
+    require_refused(op_case, Arguments(op_case).views, "bf16 on the CPU");
+    const auto in_bf16 =
+        std::count_if(op_case.operands.begin(), op_case.operands.end(),
+                      [](const Operand& operand) { return operand.dtype == DType::BF16; });
+    for (const Operand& operand : op_case.operands) {
+      if (operand.dtype == DType::I32) continue;
+      if (operand.dtype == DType::BF16 && in_bf16 == 1) continue;  // then all is f32
+      const bool product_in_either =
+          op_case.name.starts_with("matmul") && operand.name == "out" && !arguments.views["bias"];
+      if (product_in_either) continue;
+      Views views = arguments.views;
+      TensorView other = views[operand.name];
+      other.dtype = other.dtype == DType::F32 ? DType::BF16 : DType::F32;
+      views.set(operand.name, other);
+      require_refused(op_case, views, operand.name + " of another type", DeviceKind::Cuda);
     }
   }
 }

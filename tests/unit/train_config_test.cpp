@@ -65,7 +65,7 @@ TEST_CASE("every fault of a config is reported, with its path") {
         "schedule.warmup_tokens: give this or warmup_steps",
         "train.global_batch_tokens: expected a multiple of data.sequence_length, 4096; nearest is "
         "4096",
-        "train.max_steps: expected 1 to", "train.device: expected one of 'cpu'",
+        "train.max_steps: expected 1 to", "train.device: expected one of 'cpu', 'cuda'",
         "checkpoint.keep_last: expected 2 to", "lg: unknown key; did you mean 'log'?"}) {
     require_contains(text, part);
   }

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <new>
 
@@ -143,6 +144,17 @@ cudaError_t cudaFree(void* memory) {
   live_bytes -= allocation.bytes;
   madvise(allocation.pages, allocation.page_bytes, MADV_DONTNEED);
   mprotect(allocation.pages, allocation.page_bytes, PROT_NONE);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+  *memory = std::malloc(bytes);
+  return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaFreeHost(void* memory) {
+  if (memory) drain_streams();  // which may still read it
+  std::free(memory);
   return cudaSuccess;
 }
 

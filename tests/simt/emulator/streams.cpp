@@ -33,6 +33,7 @@ namespace {
 Stream default_stream;
 std::vector<Stream*> streams{&default_stream};
 std::uint64_t draws = 0;
+std::uint64_t waits = 0;
 cudaError_t sticky = cudaSuccess;
 
 std::uint64_t draw() {
@@ -104,6 +105,9 @@ bool device_failed() {
 void drain_streams() {
   run_until(all_idle);
 }
+std::uint64_t host_waits() {
+  return waits;
+}
 
 }  // namespace simt
 
@@ -124,6 +128,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ++waits;
   const Stream* waited = stream ? stream : &default_stream;
   run_until([&] { return waited->queue.empty(); });
   return sticky;
@@ -135,6 +140,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  ++waits;
   drain_streams();
   return sticky;
 }
@@ -157,6 +163,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event->reached < event->recorded) ++waits;
   run_until([&] { return event->reached >= event->recorded; });
   return sticky;
 }

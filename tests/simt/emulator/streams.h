@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "simt/emulator/runtime.h"
 
 namespace simt {
@@ -7,6 +9,8 @@ namespace simt {
 // The sticky error of the device: set by a faulty kernel, cleared by cudaGetLastError.
 void fail_device(cudaError_t status);
 bool device_failed();
+// How often the host waited for the device.
+std::uint64_t host_waits();
 // Runs all queued work.
 void drain_streams();
 
