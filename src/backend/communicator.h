@@ -16,14 +16,14 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 
-// The part of `elements` that is a rank's: equal ones in order, whole cache lines; the last ones may
-// be shorter or empty.
+// The part of `elements` that is a rank's: equal ones in order, whole cache lines; the last ones
+// may be shorter or empty.
 Part part_of(std::int64_t elements, std::int64_t rank, std::int64_t ranks);
 
-// The ranks of a job, seen from one of them. All make the same calls in the same order, with tensors
-// of the same shape; tensors are flat, contiguous and lie where the backend computes. A sum is taken
-// on one rank and copied to the others, so that all have the same bits. Error Comm names the call
-// and, as far as it is known, the rank that is gone or does not answer.
+// The ranks of a job, seen from one of them. All make the same calls in the same order, with
+// tensors of the same shape; tensors are flat, contiguous and lie where the backend computes. A sum
+// is taken on one rank and copied to the others, so that all have the same bits. Error Comm names
+// the call and, as far as it is known, the rank that is gone or does not answer.
 class Communicator {
  public:
   virtual ~Communicator() = default;

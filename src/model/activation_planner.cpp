@@ -37,6 +37,11 @@ ModelBuffers ActivationPlanner::plan() {
   buffers.targets = keep({"inputs and losses", 1, DType::I32});
   buffers.positions = keep({"inputs and losses", 1, DType::I32});
   if (limits_.cache_slots > 0) buffers.slots = keep({"inputs and losses", 1, DType::I32});
+  if (const std::int64_t rows = limits_.max_attention_rows; rows > 0) {
+    buffers.attention_rows = keep({"inputs and losses", 1, DType::I32, rows});
+    buffers.attention_positions = keep({"inputs and losses", 1, DType::I32, rows});
+    buffers.token_rows = keep({"inputs and losses", 1, DType::I32});
+  }
   if (limits_.training) plan_gradients(buffers, layers);
   return buffers;
 }
@@ -70,6 +75,11 @@ LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
                     ? saved(Kept::UnlessLayer, "residual stream", activation("x_mid", d), kForward)
                     : layer.x;
   layer.mlp_norm = norm("mlp_norm", kForward | kBackwardMlp);
+  if (const std::int64_t rows = limits_.cache_slots * limits_.cache_length; rows > 0) {
+    const std::int64_t kv = config_.kv_heads * config_.head_dim;
+    layer.k_cache = keep(activation("key-value cache", kv, rows));
+    layer.v_cache = keep(activation("key-value cache", kv, rows));
+  }
   if (config_.experts.count > 0) {
     experts(layer);
     return layer;
@@ -77,11 +87,6 @@ LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
   const std::int64_t in = config_.mlp == MlpKind::Swiglu ? 2 * f : f;
   layer.mlp_in = saved(Kept::OnlyIfNone, "mlp", activation("mlp_in", in), kForward | kBackwardMlp);
   layer.mlp_act = saved(Kept::OnlyIfNone, "mlp", activation("mlp_act", f), kForward | kBackwardMlp);
-  if (const std::int64_t rows = limits_.cache_slots * limits_.cache_length; rows > 0) {
-    const std::int64_t kv = config_.kv_heads * config_.head_dim;
-    layer.k_cache = keep(activation("key-value cache", kv, rows));
-    layer.v_cache = keep(activation("key-value cache", kv, rows));
-  }
   return layer;
 }
 
@@ -104,8 +109,12 @@ void ActivationPlanner::experts(LayerBuffers& layer) {
 void ActivationPlanner::attention(LayerBuffers& layer, const LayerAttention& attention) {
   const std::int64_t q = config_.heads * config_.head_dim;
   const std::int64_t kv = config_.kv_heads * config_.head_dim;
-  const auto saved_value = [this](const Request& request) {
-    return saved(Kept::UnlessLayer, "attention", request, kForward);
+  const std::int64_t shared = limits_.max_attention_rows;
+  const std::int64_t rows = shared > 0 ? std::max(shared, limits_.max_tokens) : 0;
+  const auto saved_value = [this, rows](Request request) {
+    request.rows = rows;
+    return rows > 0 ? share(request, kForward)
+                    : saved(Kept::UnlessLayer, "attention", request, kForward);
   };
   const auto value = [&](const std::string& name, std::int64_t width) {
     return saved_value(activation(name, width));
@@ -123,6 +132,10 @@ void ActivationPlanner::attention(LayerBuffers& layer, const LayerAttention& att
   layer.path_out[0] = value("path_out", q);
   layer.lse[0] = saved_value({"lse", config_.heads});
   layer.attention = layer.path_out[0];
+  if (shared > 0) {
+    layer.shared_qkv = share(activation("shared_qkv", q + 2 * kv, shared), kForward);
+    layer.attention = share(activation("attention", q), kForward);
+  }
   if (!attention.gated) return;
   layer.path_out[1] = value("second path_out", q);
   layer.lse[1] = saved_value({"second lse", config_.heads});

@@ -80,8 +80,9 @@ def boolq(path):
 
 
 def mmlu(path):
+    subject = path.stem.rpartition("_")[0]
     with open(path, newline="") as f:
-        return [{"question": r[0], "subject": MMLU, "choices": r[1:5], "answer": "ABCD".index(r[5])} for r in csv.reader(f)]
+        return [{"question": r[0], "subject": subject, "choices": r[1:5], "answer": "ABCD".index(r[5])} for r in csv.reader(f)]
 
 
 def lambada(path):
@@ -117,7 +118,8 @@ def documents(root):
         add("allenai/openbookqa", split, lambda p: arc(p, "question_stem"), f"openbookqa/{split}.jsonl")
         add("allenai/sciq", split, lambda p: json.loads(p.read_text()), f"sciq/{split}.json")
     for split in ("dev", "test"):
-        add("cais/mmlu", split, mmlu, f"mmlu/{split}/{MMLU}_{split}.csv")
+        for path in sorted((root / "mmlu" / split).glob("*.csv")):
+            add("cais/mmlu/" + path.stem.rpartition("_")[0], split, mmlu, f"mmlu/{split}/{path.name}")
     return read
 
 
