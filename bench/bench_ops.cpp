@@ -316,8 +316,12 @@ void measure_streams(Bench& bench) {
   stream(
       "adamw_step", 28,
       [&] {
-        return AdamWStep{vector(T * d), vector(T * d), vector(T * d), vector(T * d), vector(1), 10,
-                         0.0F};
+        return AdamWStep{.param = vector(T * d),
+                         .m = vector(T * d),
+                         .v = vector(T * d),
+                         .grad = vector(T * d),
+                         .clip = vector(1),
+                         .step = 10};
       },
       ops::adamw_step);
 
