@@ -22,6 +22,7 @@ namespace flywheel::bench {
 namespace {
 
 constexpr std::int64_t kDecoded = 24;  // timed tokens of each sequence
+constexpr double kSeconds = 2;         // of timed prefill
 
 // With room for long contexts.
 ModelConfig roomy(const std::string& name) {
@@ -39,6 +40,19 @@ double bytes_of_step(const ModelConfig& model, DType type, std::int64_t context,
       static_cast<double>(2 * config.layers * config.kv_heads * config.head_dim * context * batch);
   const double bytes_a_weight = static_cast<double>(bytes_of(type, 32)) / 32;
   return bytes_a_weight * weights + 4 * cached;
+}
+
+// Operations of a prompt: products of every token, of the head with the last one alone, and
+// attention.
+double operations_of_prefill(const ModelConfig& model, std::int64_t context) {
+  const ModelConfig config = with_defaults(model);
+  const auto tokens = static_cast<double>(context);
+  const auto head = static_cast<double>(config.vocab_size * config.hidden_size);
+  const ModelCost cost = Transformer::cost(config, context);
+  const auto pairs = tokens * cost.mean_visible_keys *
+                     static_cast<double>(config.layers * config.heads * config.head_dim);
+  const double products = static_cast<double>(cost.matmul_parameters) - head;
+  return 2 * tokens * products + 2 * head + 4 * pairs;
 }
 
 // Which values they are makes no difference to the time.
@@ -69,13 +83,11 @@ void measure(const char* name, const ModelConfig& config, DType type, std::int64
   std::iota(slots.begin(), slots.end(), 0);
   std::vector<float> logits(slots.size() * static_cast<std::size_t>(config.vocab_size));
 
-  double prefill = 1e30;
-  const Stopwatch spent;
-  for (int repeat = 0; repeat < 5 && (repeat < 2 || spent.seconds() < 6); ++repeat) {
-    const Stopwatch watch;
-    model.prefill(packer.view(), {}, slots, logits);
-    prefill = std::min(prefill, watch.seconds());
-  }
+  const auto count = static_cast<double>(batch);
+  const PairedTiming prefill =
+      paired_timing([&] { model.prefill(packer.view(), {}, slots, logits); },
+                    1e-9 * count * operations_of_prefill(config, context),
+                    [&] { return probe.sample_peak(); }, kSeconds);
   timed.reset();
   std::vector<double> shares;
   double best = 1e30;
@@ -91,13 +103,14 @@ void measure(const char* name, const ModelConfig& config, DType type, std::int64
     best = std::min(best, seconds);
     shares.push_back(1e-9 * bytes / seconds / ((before + probe.sample_read()) / 2));
   }
-  const auto count = static_cast<double>(batch);
   fmt::print(
-      "{:9} {:4} context {:5} batch {}: prefill {:8.0f} tokens/s; decode {:7.1f} tokens/s, {:6.2f} "
-      "ms a "
-      "step, {:5.1f} MB read, {:5.1f} GB/s, {:.2f} of a plain read (median)\n",
-      name, name_of(type), context, batch, static_cast<double>(context) * count / prefill,
-      count / best, 1e3 * best, 1e-6 * bytes, 1e-9 * bytes / best, median(shares));
+      "{:9} {:4} context {:5} batch {}: prefill {:8.0f} tokens/s, {:.2f} of the peak (median); "
+      "decode {:7.1f} tokens/s, {:6.2f} ms a step, {:5.1f} MB read, {:5.1f} GB/s, {:.2f} of a "
+      "plain "
+      "read (median)\n",
+      name, name_of(type), context, batch,
+      static_cast<double>(context) * count / prefill.best_seconds, prefill.share, count / best,
+      1e3 * best, 1e-6 * bytes, 1e-9 * bytes / best, median(shares));
   if (!breakdown) return;
   for (const auto& [op, seconds] : timed.seconds()) {
     fmt::print("  {:24} {:9.3f} ms {:5.1f} %\n", op, 1e3 * seconds / kDecoded,

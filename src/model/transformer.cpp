@@ -145,10 +145,20 @@ void Transformer::round_weights(std::uint64_t seed, std::int64_t update) {
   }
 }
 
+TensorView Transformer::Impl::slab(std::byte* memory) const {
+  return {memory, DType::F32, {layout.bytes / size_of(DType::F32)}, backend.device()};
+}
+
+TensorView Transformer::parameter_slab() const {
+  return impl_->slab(impl_->slabs().values);
+}
+
+TensorView Transformer::gradient_slab() const {
+  return impl_->slab(impl_->slabs().gradients);
+}
+
 void Transformer::zero_gradients() {
-  const TensorView all(impl_->slabs().gradients, DType::F32,
-                       {impl_->layout.bytes / size_of(DType::F32)}, impl_->backend.device());
-  ops::fill(impl_->backend, {.x = all, .value = 0});
+  ops::fill(impl_->backend, {.x = gradient_slab(), .value = 0});
 }
 
 Pass Transformer::Impl::queue_gradients(const PackedTokens& tokens, const PermutationDraw& draw,

@@ -129,6 +129,9 @@ class Transformer {
 
   const ModelConfig& config() const;
   std::span<const Parameter> parameters() const;
+  // The slabs that hold all parameters and, alike, their gradients, [n]. Of a training model.
+  TensorView parameter_slab() const;
+  TensorView gradient_slab() const;
 
   // N(0, initializer_range^2), residual output projections scaled by 1/sqrt(2 layers), norms 1,
   // biases and gates 0. A pure function of (seed, parameter name, index).

@@ -14,6 +14,7 @@ namespace flywheel {
 namespace {
 
 bool is_capable_terminal(std::FILE* out) {
+  if (out == nullptr) return false;
   const char* term = std::getenv("TERM");
   return isatty(fileno(out)) == 1 && std::getenv("NO_COLOR") == nullptr && term != nullptr &&
          std::string_view(term) != "dumb";
@@ -24,6 +25,7 @@ bool is_capable_terminal(std::FILE* out) {
 Console::Console(std::FILE* out) : out_(out), terminal_(is_capable_terminal(out)) {}
 
 Console::~Console() {
+  if (out_ == nullptr) return;
   if (has_progress_) std::fputc('\n', out_);
   std::fflush(out_);
 }
@@ -34,6 +36,7 @@ void Console::clear_progress() {
 }
 
 void Console::line(std::string_view text) {
+  if (out_ == nullptr) return;
   clear_progress();
   fmt::print(out_, "{}\n", text);
   std::fflush(out_);
@@ -48,6 +51,7 @@ void Console::progress(std::string_view text) {
 }
 
 void Console::warning(std::string_view text) {
+  if (out_ == nullptr) return;
   clear_progress();
   std::fflush(out_);
   log::write(log::Level::Warning, text);

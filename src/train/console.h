@@ -12,6 +12,7 @@ namespace flywheel {
 // elsewhere there are only plain lines.
 class Console {
  public:
+  // nullptr: says nothing.
   explicit Console(std::FILE* out);
   ~Console();  // ends the progress line
   Console(const Console&) = delete;

@@ -4,6 +4,7 @@
 #include "cpu/cpu_backend.h"
 #include "cpu/peak_flops.h"
 #include "cuda/cuda_backend.h"
+#include "dist/mpi_communicator.h"
 
 namespace flywheel {
 namespace {
@@ -19,6 +20,13 @@ PeakFlops gpu_peak(Precision precision) {
 }
 
 }  // namespace
+
+std::unique_ptr<Communicator> make_communicator(const RunConfig& config) {
+  if (!started_by_mpi()) return std::make_unique<SingleCommunicator>();
+  require(config.train.device == DeviceChoice::Cpu, ErrorKind::Config,
+          "train.device: several ranks share a run only on the CPU so far; expected cpu");
+  return make_mpi_communicator(std::chrono::seconds(config.parallel.timeout_seconds));
+}
 
 std::unique_ptr<Backend> make_backend(const TrainConfig& config) {
   if (config.device == DeviceChoice::Cpu) {

@@ -7,51 +7,78 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/communicator.h"
 #include "model/transformer.h"
 #include "train/tensor_files.h"
 #include "train/train_config.h"
 
 namespace flywheel {
 
-// What the passes of a step came to.
+// What the passes of a step came to, on all ranks.
 struct StepSums {
   double losses = 0;
   double gradient_norm = 0;  // root of the sum of squares over all parameters
   std::string culprit;       // the first parameter whose gradient is not finite; empty: none
 };
 
+// The moments of all parameters as "m.NAME" and "v.NAME", for checkpoints.
+struct OptimizerState {
+  std::unique_ptr<DeviceMemory> memory;  // null: the tensors are the optimizer's own
+  std::vector<NamedTensor> tensors;
+};
+
 // AdamW over a model's parameters: two moments each, the gradient clipped by its global norm.
+// Sharded (ZeRO-1, Rajbhandari et al. 2020), a rank has the moments of its part of the parameters,
+// updates that part and gets the others; else every rank updates all. All ranks call the same.
 class Optimizer {
  public:
-  // Allocates the moments, zeroed. `parameters` outlive this.
+  // Allocates the moments, zeroed. `model` and `ranks` outlive this.
   // `seed`: of the rounding of bf16 copies.
-  Optimizer(Backend& backend, std::span<const Parameter> parameters, const OptimizerConfig& config,
-            std::uint64_t seed = 0);
+  Optimizer(Backend& backend, const Transformer& model, Communicator& ranks,
+            const OptimizerConfig& config, bool sharded, std::uint64_t seed = 0);
 
   // [1] f64, for the passes of a step.
   TensorView loss_sum() const { return sums_.rows(sums_.elements() - 1, sums_.elements()); }
-  // Waits for the passes, the only time in a step. The squares are summed tensor by tensor in f64,
-  // in a fixed order.
+  // Waits for the passes, the only time in a step, and adds up the ranks' gradients and losses. The
+  // squares are summed tensor by tensor in f64, in a fixed order.
   StepSums step_sums();
   // One update. `update` counts from 1 (the bias correction); the norm is that of step_sums().
   void update(std::int64_t update, double learning_rate, double gradient_norm);
 
-  // The moments as "m.NAME" and "v.NAME", for checkpoints.
-  std::vector<NamedTensor> state() const;
+  // All moments. Sharded, they are gathered in memory of their own.
+  OptimizerState state();
+  // Room for all moments, and taking over what was read into it.
+  OptimizerState room_for_state();
+  void adopt(const OptimizerState& state);
 
-  // What the constructor allocates for that many parameters.
-  static std::vector<MemoryLine> memory(std::int64_t parameters);
+  // What the constructor allocates for so many elements of the parameters' slab, not sharded.
+  static std::vector<MemoryLine> memory(std::int64_t elements);
 
  private:
+  // What one parameter has in the own part of the slab.
+  struct Piece {
+    std::size_t parameter;
+    Part elements;  // of the slab
+  };
+  void list_pieces();
+  TensorView own(const TensorView& moment, const Part& elements) const;
+  TensorView rounded(const Piece& piece) const;
+
   Backend& backend_;
+  Communicator& ranks_;
+  bool sharded_;
   std::span<const Parameter> parameters_;
   OptimizerConfig config_;
   std::uint64_t seed_;
+  TensorView values_;     // the parameters' slab
+  TensorView gradients_;  // alike
+  Part part_;             // of the slab: what this rank updates
+  std::vector<Piece> pieces_;
   std::unique_ptr<DeviceMemory> moments_memory_;
   std::unique_ptr<DeviceMemory> sums_memory_;
   std::unique_ptr<DeviceMemory> clip_memory_;
-  std::vector<TensorView> m_;  // [n] each
-  std::vector<TensorView> v_;
+  TensorView m_;  // of the part
+  TensorView v_;
   TensorView sums_;  // [parameters + 1] f64: squares of gradients, losses
   TensorView clip_;  // [1]
   std::vector<double> host_sums_;

@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <optional>
 
 #include "core/error.h"
@@ -42,28 +43,33 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-// One run from its start, or from a checkpoint, to its end.
+// One run from its start, or from a checkpoint, to its end. The first rank has a folder; the others
+// only compute.
 class Run {
  public:
-  Run(const RunConfig& config, RunFolder& folder, Trainer& trainer, double peak_flops,
-      ContinuePrompts continue_prompts, Console& console)
+  Run(const RunConfig& config, RunFolder* folder, Trainer& trainer, Communicator& ranks,
+      double peak_flops, ContinuePrompts continue_prompts, Console& console)
       : config_(config),
         continue_prompts_(std::move(continue_prompts)),
-        checkpoints_(folder.checkpoints()),
+        folder_(folder),
         trainer_(trainer),
+        ranks_(ranks),
         console_(console),
-        metrics_(folder.path(), trainer.steps_taken(), config.log.tensorboard),
         meter_(config.train.global_batch_tokens,
                Transformer::cost(config.model, config.data.sequence_length).flops_per_token,
                peak_flops),
         loss_outliers_(config.log.outlier_sigmas),
         norm_outliers_(config.log.outlier_sigmas),
-        saved_step_(trainer.steps_taken()) {}
+        saved_step_(trainer.steps_taken()) {
+    if (folder_ != nullptr) {
+      metrics_.emplace(folder_->path(), trainer.steps_taken(), config.log.tensorboard);
+    }
+  }
 
   // False: interrupted by a signal.
   bool train(const StopRequest& stop) {
     const std::int64_t last = *config_.train.max_steps;
-    while (trainer_.steps_taken() < last && !stop.requested()) {
+    while (trainer_.steps_taken() < last && !on_any_rank(stop.requested())) {
       take_step();
       const std::int64_t step = trainer_.steps_taken();
       if (is_due(config_.train.validation_every, step)) validate();
@@ -79,6 +85,12 @@ class Run {
   }
 
  private:
+  bool on_any_rank(bool what) {
+    double count = what ? 1 : 0;
+    ranks_.sum(std::span(&count, 1));
+    return count > 0;
+  }
+
   bool is_due(std::int64_t every, std::int64_t step) const {
     return every > 0 && (step % every == 0 || step == *config_.train.max_steps);
   }
@@ -102,11 +114,12 @@ class Run {
   void sample_peak_again() {
     constexpr double kSeconds = 60;
     if (seconds_since(peak_sampled_) < kSeconds) return;
-    meter_.sample_peak(peak_flops(config_.train).value);
+    meter_.sample_peak(static_cast<double>(ranks_.ranks()) * peak_flops(config_.train).value);
     peak_sampled_ = Clock::now();
   }
 
   void write_metrics(const StepReport& report) {
+    if (!metrics_) return;
     std::vector<Scalar> scalars{
         Scalar{"loss", report.loss},
         Scalar{"learning_rate", report.learning_rate},
@@ -117,7 +130,7 @@ class Run {
         Scalar{"data_wait_share", meter_.data_wait_share()},
         Scalar{"skipped_steps", static_cast<double>(trainer_.skipped_steps())}};
     if (const auto share = meter_.utilisation()) scalars.push_back({"mfu", *share});
-    metrics_.write("train", report.step, scalars);
+    metrics_->write("train", report.step, scalars);
   }
 
   void warn_of_outliers(const StepReport& report) {
@@ -150,10 +163,11 @@ class Run {
                               validation_loss_, std::exp(validation_loss_)));
     const std::array scalars{Scalar{"loss", validation_loss_},
                              Scalar{"perplexity", std::exp(validation_loss_)}};
-    metrics_.write("validation", validated_step_, scalars);
+    if (metrics_) metrics_->write("validation", validated_step_, scalars);
   }
 
   void show_samples() {
+    if (!metrics_) return;
     const SamplesConfig& samples = config_.samples;
     const std::int64_t step = trainer_.steps_taken();
     const auto texts = continue_prompts_(trainer_.model(), limits_of(config_), trainer_.tokenizer(),
@@ -161,7 +175,7 @@ class Run {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       console_.line(
           fmt::format("step {}  sample: {}", step, one_line(samples.prompts[i] + texts[i])));
-      metrics_.write_sample(step, i, samples.prompts[i], texts[i]);
+      metrics_->write_sample(step, i, samples.prompts[i], texts[i]);
     }
   }
 
@@ -173,11 +187,25 @@ class Run {
       state.validation_loss = validation_loss_;
     }
     const auto begin = Clock::now();
-    checkpoints_.save(state,
-                      [&](const std::filesystem::path& folder) { trainer_.write_files(folder); });
+    const OptimizerState optimizer = trainer_.optimizer_state();
+    std::exception_ptr failure;
+    if (folder_ != nullptr) {
+      try {
+        folder_->checkpoints().save(state, [&](const std::filesystem::path& folder) {
+          trainer_.write_files(folder, optimizer);
+        });
+      } catch (const Error&) {
+        failure = std::current_exception();
+      }
+    }
+    const bool failed = on_any_rank(failure != nullptr);
+    if (failure) std::rethrow_exception(failure);
+    require(!failed, ErrorKind::Io, "the first rank could not write the checkpoint");
     saved_step_ = state.step;
+    if (folder_ == nullptr) return;
     console_.line(fmt::format("step {}  saved {} in {:.1f} s", state.step,
-                              checkpoints_.path_of(state.step).string(), seconds_since(begin)));
+                              folder_->checkpoints().path_of(state.step).string(),
+                              seconds_since(begin)));
   }
 
   void save_if_possible() {
@@ -193,10 +221,11 @@ class Run {
 
   const RunConfig& config_;
   ContinuePrompts continue_prompts_;
-  CheckpointStore& checkpoints_;
+  RunFolder* folder_;  // null on all ranks but the first
   Trainer& trainer_;
+  Communicator& ranks_;
   Console& console_;
-  Metrics metrics_;
+  std::optional<Metrics> metrics_;
   ProgressMeter meter_;
   Clock::time_point peak_sampled_ = Clock::now();
   OutlierDetector loss_outliers_;
@@ -226,42 +255,70 @@ void show_data(const DataSummary& data, const RunConfig& config, Console& consol
                            run_tokens / static_cast<double>(data.tokens)));
 }
 
-}  // namespace
+// What the first rank found to go on from, on every rank.
+std::optional<CheckpointState> share_resume_point(std::optional<CheckpointState> found,
+                                                  const RunConfig& config, Communicator& ranks) {
+  double step = found ? static_cast<double>(found->step) : 0;
+  ranks.sum(std::span(&step, 1));
+  if (step == 0 || ranks.rank() == 0) return found;
+  const CheckpointStore store(config.checkpoint.folder, config.checkpoint);
+  return store.verify(static_cast<std::int64_t>(step));
+}
 
-void run_training(const RunConfig& config, const RunOptions& options, Console& console) {
+void train_as_rank(const RunConfig& config, const RunOptions& options, Communicator& ranks,
+                   Console& console) {
   const StopRequest stop;
-  RunFolder folder(config.checkpoint);
+  std::optional<RunFolder> folder;
   std::optional<CheckpointState> checkpoint;
-  if (options.resume) {
-    checkpoint = folder.find_resume_point(config, console);
-  } else if (!options.overwrite) {
-    folder.require_unused();
+  if (ranks.rank() == 0) {
+    folder.emplace(config.checkpoint);
+    if (options.resume) {
+      checkpoint = folder->find_resume_point(config, console);
+    } else if (!options.overwrite) {
+      folder->require_unused();
+    }
   }
+  checkpoint = share_resume_point(std::move(checkpoint), config, ranks);
   const auto backend = make_backend(config.train);
   require(config.samples.every == 0 || options.continue_prompts, ErrorKind::Internal,
           "samples are wanted, but nothing draws them");
-  const PeakFlops peak = peak_flops(config.train);
+  PeakFlops peak = peak_flops(config.train);
+  peak.value *= static_cast<double>(ranks.ranks());
   if (!checkpoint) show_tables(config, *backend, peak, console);
-  Trainer trainer(config, *backend, checkpoint ? &*checkpoint : nullptr,
-                  checkpoint ? folder.checkpoints().path_of(checkpoint->step) : "");
+  if (ranks.ranks() > 1) console.line(fmt::format("ranks: {}", ranks.ranks()));
+  const CheckpointStore store(config.checkpoint.folder, config.checkpoint);
+  Trainer trainer(config, *backend, ranks, checkpoint ? &*checkpoint : nullptr,
+                  checkpoint ? store.path_of(checkpoint->step) : "");
   show_data(trainer.data(), config, console);
-  if (options.overwrite) folder.checkpoints().clear();
-  write_file_atomically(folder.path() / "config.json", run_config_to_json(config) + "\n");
+  if (folder) {
+    if (options.overwrite) folder->checkpoints().clear();
+    write_file_atomically(folder->path() / "config.json", run_config_to_json(config) + "\n");
+  }
   if (checkpoint) {
     console.line(
-        fmt::format("resuming {} after step {}", folder.path().string(), checkpoint->step));
+        fmt::format("resuming {} after step {}", config.checkpoint.folder, checkpoint->step));
   } else if (options.resume) {
     console.line("no checkpoint yet: starting at step 1");
   }
-  Run run(config, folder, trainer, peak.value, options.continue_prompts, console);
+  Run run(config, folder ? &*folder : nullptr, trainer, ranks, peak.value, options.continue_prompts,
+          console);
   if (run.train(stop)) {
     console.line(fmt::format("finished: {} steps, checkpoints in {}", trainer.steps_taken(),
-                             folder.path().string()));
+                             config.checkpoint.folder));
     console.line(fmt::format("look at it:\n  {} {}", options.report_program,
-                             shell_quote(folder.path().string())));
+                             shell_quote(config.checkpoint.folder)));
   } else {
     console.line("resume with:\n  " + options.resume_command);
   }
+}
+
+}  // namespace
+
+void run_training(const RunConfig& config, const RunOptions& options, Console& console) {
+  const auto ranks = make_communicator(config);
+  if (ranks->rank() == 0) return train_as_rank(config, options, *ranks, console);
+  Console silence(nullptr);
+  train_as_rank(config, options, *ranks, silence);
 }
 
 void preview_run(const RunConfig& config, Console& console) {

@@ -78,8 +78,8 @@ std::string parameter_table(const ModelConfig& config) {
 
 std::string memory_table(const RunConfig& config) {
   std::vector<MemoryLine> lines = Transformer::memory(config.model, limits_of(config));
-  const ModelCost cost = Transformer::cost(config.model, config.data.sequence_length);
-  for (MemoryLine& line : Optimizer::memory(cost.parameters)) lines.push_back(std::move(line));
+  const std::int64_t elements = lay_out_parameters(config.model).bytes / size_of(DType::F32);
+  for (MemoryLine& line : Optimizer::memory(elements)) lines.push_back(std::move(line));
   Rows rows{{"memory", "bytes", ""}};
   std::int64_t total = 0;
   for (const MemoryLine& line : lines) {

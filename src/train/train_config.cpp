@@ -123,6 +123,8 @@ void validate_run(const RunConfig& config, ConfigFaults& faults) {
     check.add("precision", "the CPU computes in float32; expected that, or train.device cuda");
   }
 
+  RangeChecker(faults, "parallel")
+      .integer("timeout_seconds", config.parallel.timeout_seconds, 1, 1 << 20);
   RangeChecker check_checkpoint(faults, "checkpoint");
   check_checkpoint.integer("every", config.checkpoint.every, 0, kMaxCount);
   check_checkpoint.integer("keep_last", config.checkpoint.keep_last, 2, kMaxCount);

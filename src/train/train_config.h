@@ -183,6 +183,20 @@ struct SamplesConfig {
   }
 };
 
+// How several ranks share the work. The number of ranks is the launcher's to say.
+struct ParallelConfig {
+  bool shard_optimizer = true;
+  std::int64_t timeout_seconds = 600;
+
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor& visit) {
+    visit("shard_optimizer", self.shard_optimizer,
+          "each rank keeps and updates its part of the optimizer's state (ZeRO-1)");
+    visit("timeout_seconds", self.timeout_seconds,
+          "how long a rank waits for another before the job ends");
+  }
+};
+
 // Everything that decides a run.
 struct RunConfig {
   ModelConfig model;
@@ -190,6 +204,7 @@ struct RunConfig {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   TrainConfig train;
+  ParallelConfig parallel;
   CheckpointConfig checkpoint;
   SamplesConfig samples;
   LogConfig log;
@@ -201,6 +216,7 @@ struct RunConfig {
     visit("optimizer", self.optimizer, "AdamW");
     visit("schedule", self.schedule, "the learning rate over time");
     visit("train", self.train, "the run");
+    visit("parallel", self.parallel, "several ranks");
     visit("checkpoint", self.checkpoint, "what is saved");
     visit("samples", self.samples, "texts that the model continues from time to time");
     visit("log", self.log, "what is reported");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/checksum.h"
 #include "core/error.h"
@@ -42,6 +43,11 @@ void check_tokenizer(const Tokenizer& tokenizer, std::uint64_t shards, const Run
           checksum_text(tokenizer.fingerprint()));
 }
 
+Communicator& only_rank() {
+  static SingleCommunicator ranks;
+  return ranks;
+}
+
 }  // namespace
 
 TransformerLimits limits_of(const RunConfig& config) {
@@ -69,16 +75,21 @@ LoaderConfig loader_config_of(const RunConfig& config) {
           .vocab_size = config.model.vocab_size};
 }
 
-Trainer::Trainer(const RunConfig& config, Backend& backend, const CheckpointState* checkpoint,
-                 const std::filesystem::path& folder)
+Trainer::Trainer(const RunConfig& config, Backend& backend, Communicator& ranks,
+                 const CheckpointState* checkpoint, const std::filesystem::path& folder)
     : config_(config),
       backend_(backend),
+      ranks_(ranks),
       tokenizer_(Tokenizer::load(config.data.tokenizer)),
       schedule_(config),
       slicer_(config.data.sequence_length, limits_of(config).max_sequences) {
   require(tokenizer_->vocab_size() <= config.model.vocab_size, ErrorKind::Config,
           "model.vocab_size is {}, but the tokenizer {} has {} ids; expected at least as many",
           config.model.vocab_size, config.data.tokenizer, tokenizer_->vocab_size());
+  require(config.batch_sequences() % ranks.ranks() == 0, ErrorKind::Config,
+          "train.global_batch_tokens: {} sequences of {} tokens cannot be shared by {} ranks; "
+          "expected a multiple",
+          config.batch_sequences(), config.data.sequence_length, ranks.ranks());
   const DataPosition start{checkpoint ? checkpoint->data_windows : 0};
   loader_ = std::make_unique<Loader>(loader_config_of(config), config.batch_sequences(), start);
   check_tokenizer(*tokenizer_, data().tokenizer_fingerprint, config, "train");
@@ -90,7 +101,8 @@ Trainer::Trainer(const RunConfig& config, Backend& backend, const CheckpointStat
   if (config.data.verify) verify_shards(config.data);
 
   model_ = std::make_unique<Transformer>(config.model, backend, limits_of(config));
-  optimizer_.emplace(backend, model_->parameters(), config.optimizer, config.train.seed);
+  optimizer_.emplace(backend, *model_, ranks, config.optimizer, config.parallel.shard_optimizer,
+                     config.train.seed);
   if (checkpoint) {
     restore(*checkpoint, folder);
   } else {
@@ -98,9 +110,15 @@ Trainer::Trainer(const RunConfig& config, Backend& backend, const CheckpointStat
   }
 }
 
+Trainer::Trainer(const RunConfig& config, Backend& backend, const CheckpointState* checkpoint,
+                 const std::filesystem::path& folder)
+    : Trainer(config, backend, only_rank(), checkpoint, folder) {}
+
 void Trainer::restore(const CheckpointState& checkpoint, const std::filesystem::path& folder) {
   read_tensors(folder / kModelFile, values_of(*model_), backend_);
-  read_tensors(folder / kOptimizerFile, optimizer_->state(), backend_);
+  const OptimizerState optimizer = optimizer_->room_for_state();
+  read_tensors(folder / kOptimizerFile, optimizer.tensors, backend_);
+  optimizer_->adopt(optimizer);
   step_ = checkpoint.step;
   skipped_ = checkpoint.skipped_steps;
   model_->round_weights(config_.train.seed, step_ - skipped_);
@@ -120,16 +138,18 @@ void Trainer::check_data(const CheckpointState& checkpoint) const {
 }
 
 StepSums Trainer::accumulate_gradients(const Batch& batch) {
-  const std::int64_t micro_batch = config_.train.micro_batch_sequences;
+  const std::int64_t own = config_.batch_sequences() / ranks_.ranks();
+  const std::int64_t first = ranks_.rank() * own;
+  const std::int64_t micro_batch = std::gcd(config_.train.micro_batch_sequences, own);
   const double scale = 1.0 / static_cast<double>(count_targets(batch.targets));
   const PermutationDraw draw{.seed = config_.train.seed,
                              .stream = RandomStream::kTrainingPermutation,
                              .draw = static_cast<std::uint32_t>(step_)};
   model_->zero_gradients();
-  for (std::int64_t begin = 0; begin < config_.batch_sequences(); begin += micro_batch) {
+  for (std::int64_t begin = first; begin < first + own; begin += micro_batch) {
     const PackedTokens tokens = slicer_.slice(batch, begin, micro_batch);
     model_->queue_forward_backward(tokens, draw, scale, config_.optimizer.z_loss,
-                                   {optimizer_->loss_sum(), begin > 0});
+                                   {optimizer_->loss_sum(), begin > first});
   }
   StepSums sums = optimizer_->step_sums();
   sums.losses *= scale;
@@ -168,7 +188,7 @@ void Trainer::refuse_non_finite(const StepReport& report) const {
 }
 
 double Trainer::validate() {
-  return validation_->mean_loss(*model_);
+  return validation_->mean_loss(*model_, ranks_);
 }
 
 CheckpointState Trainer::state() const {
@@ -185,9 +205,9 @@ CheckpointState Trainer::state() const {
   return state;
 }
 
-void Trainer::write_files(const std::filesystem::path& folder) {
+void Trainer::write_files(const std::filesystem::path& folder, const OptimizerState& optimizer) {
   write_tensors(folder / kModelFile, values_of(*model_), backend_);
-  write_tensors(folder / kOptimizerFile, optimizer_->state(), backend_);
+  write_tensors(folder / kOptimizerFile, optimizer.tensors, backend_);
   write_model_config(folder / "config.json", config_.model, *tokenizer_);
   tokenizer_->save(folder);
 }

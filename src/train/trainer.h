@@ -29,12 +29,16 @@ struct StepReport {
 };
 
 // A run's model, optimizer and data, and the steps that change them. Same config and seed: same
-// bits, at any number of threads, with any recompute policy, and after any resume.
+// bits, at any number of threads, with any recompute policy, and after any resume. Several ranks
+// take equal shares of every batch and call the same; their number changes the order of sums alone.
 class Trainer {
  public:
   // Of a resolved config. With a checkpoint, `folder` is where it lies; without one the weights are
   // initialised. Error Data if tokenizer, shards and model do not fit each other, or the
-  // checkpoint's data are other ones.
+  // checkpoint's data are other ones; Error Config if the ranks cannot share a batch.
+  Trainer(const RunConfig& config, Backend& backend, Communicator& ranks,
+          const CheckpointState* checkpoint = nullptr, const std::filesystem::path& folder = {});
+  // The same as the only rank.
   Trainer(const RunConfig& config, Backend& backend, const CheckpointState* checkpoint = nullptr,
           const std::filesystem::path& folder = {});
 
@@ -47,8 +51,11 @@ class Trainer {
 
   // The state after the last step; files are the store's to fill in.
   CheckpointState state() const;
+  // The optimizer's state of all ranks; all call it before one writes.
+  OptimizerState optimizer_state() { return optimizer_->state(); }
   // Writes model, optimizer, tokenizer and model config into a folder.
-  void write_files(const std::filesystem::path& folder);
+  void write_files(const std::filesystem::path& folder, const OptimizerState& optimizer);
+  void write_files(const std::filesystem::path& folder) { write_files(folder, optimizer_state()); }
 
   std::int64_t steps_taken() const { return step_; }
   std::int64_t skipped_steps() const { return skipped_; }
@@ -65,6 +72,7 @@ class Trainer {
 
   RunConfig config_;
   Backend& backend_;
+  Communicator& ranks_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<Transformer> model_;

@@ -34,15 +34,17 @@ Batch Validation::batch() const {
   return {inputs_, targets_, positions_, cu_seqlens_, 0};
 }
 
-double Validation::mean_loss(Transformer& model) {
+double Validation::mean_loss(Transformer& model, Communicator& ranks) {
   const PermutationDraw draw{
       .seed = seed_, .stream = RandomStream::kEvaluationPermutation, .draw = 0};
   double sum = 0;
   for (std::int64_t begin = 0; begin < sequences_; begin += micro_batch_) {
+    if (begin / micro_batch_ % ranks.ranks() != ranks.rank()) continue;
     const std::int64_t count = std::min(micro_batch_, sequences_ - begin);
     const PackedTokens tokens = slicer_.slice(batch(), begin, count);
     sum += model.forward(tokens, draw, std::span(losses_).first(tokens.inputs.size()));
   }
+  ranks.sum(std::span(&sum, 1));
   return sum / static_cast<double>(count_targets(targets_));
 }
 

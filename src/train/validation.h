@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/communicator.h"
 #include "model/transformer.h"
 #include "train/batch_slice.h"
 #include "train/train_config.h"
@@ -17,7 +18,7 @@ class Validation {
   // Error Data if the files are missing or hold no window.
   explicit Validation(const RunConfig& config);
 
-  double mean_loss(Transformer& model);  // nats a token
+  double mean_loss(Transformer& model, Communicator& ranks);  // nats a token; the ranks share it
   std::int64_t sequences() const { return sequences_; }
   std::uint64_t tokenizer_fingerprint() const { return tokenizer_fingerprint_; }  // 0: unknown
 

@@ -53,7 +53,7 @@ class Trial {
       : case_(c),
         backend_(backend),
         model_(c.config, backend, limits),
-        optimizer_(backend, model_.parameters(), config_, kSeed) {
+        optimizer_(backend, model_, only_rank_, config_, false, kSeed) {
     model_.initialize(7);
   }
   Transformer& model() { return model_; }
@@ -74,6 +74,7 @@ class Trial {
   Backend& backend_;
   OptimizerConfig config_;
   Transformer model_;
+  SingleCommunicator only_rank_;
   Optimizer optimizer_;
   std::vector<double> losses_;
 };
