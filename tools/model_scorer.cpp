@@ -46,6 +46,7 @@ void ModelScorer::use(const ModelConfig& config, bool writes) {
              .max_sequences = 512,
              .training = false};
   limits_.weights = weights_;
+  if (is_prefix_consistent(config)) limits_.max_attention_rows = 2 * options_.batch_tokens;
   if (writes) {
     limits_.cache_slots = kProgramsTogether;
     limits_.cache_length = max_length_;

@@ -1,63 +1,38 @@
 #include "eval/scorer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "core/error.h"
-#include "model/sequence_packer.h"
+#include "eval/request_groups.h"
 
 namespace flywheel {
 namespace {
 
-std::span<const std::int32_t> inputs_of(const TokenRequest& request) {
-  return std::span(request.tokens).first(request.tokens.size() - 1);
-}
-
-bool equal_inputs(const TokenRequest& a, const TokenRequest& b) {
-  const auto x = inputs_of(a);
-  const auto y = inputs_of(b);
-  return std::equal(x.begin(), x.end(), y.begin(), y.end());
-}
-
-// The longest first; equal inputs side by side.
-std::vector<std::size_t> packing_order(std::span<const TokenRequest> requests) {
-  std::vector<std::size_t> order(requests.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const auto x = inputs_of(requests[a]);
-    const auto y = inputs_of(requests[b]);
-    if (x.size() != y.size()) return x.size() > y.size();
-    return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end());
-  });
-  return order;
-}
-
 // One pass that fills up.
 class ScoringPass {
  public:
-  ScoringPass(Transformer& model, const PermutationDraw& draw,
-              std::vector<std::vector<TokenScore>>& results)
-      : model_(model), draw_(draw), results_(results) {}
+  ScoringPass(Transformer& model, const TransformerLimits& limits, const PermutationDraw& draw,
+              std::span<const TokenRequest> requests, std::vector<std::vector<TokenScore>>& results)
+      : model_(model), draw_(draw), requests_(requests), results_(results), packer_(limits) {}
 
-  bool fits(std::int64_t tokens, const TransformerLimits& limits) const {
-    return packer_.tokens() + tokens <= limits.max_tokens &&
-           packer_.sequences() < limits.max_sequences;
-  }
+  bool fits(const RequestGroup& group) const { return packer_.fits(group); }
 
-  void add_sequence(std::span<const std::int32_t> inputs) {
-    begin_ = packer_.tokens();
-    no_targets_.resize(std::max(no_targets_.size(), inputs.size()), -1);
-    packer_.add(inputs, std::span(no_targets_).first(inputs.size()));
-  }
-
-  // Of the sequence that was added last.
-  void add_request(std::size_t index, const TokenRequest& request) {
-    for (auto t = request.first_scored; t < std::ssize(request.tokens); ++t) {
-      rows_.push_back(begin_ + t - 1);
-      targets_.push_back(request.tokens[static_cast<std::size_t>(t)]);
-      owners_.push_back(index);
+  void add(const RequestGroup& group) {
+    const std::int64_t text = packer_.add(group);
+    const std::int64_t length = std::ssize(group.text);
+    std::int64_t branch_begin = text + length;
+    for (const RequestGroup::Branch& branch : group.branches) {
+      for (const std::size_t request : branch.requests) {
+        for (auto t = requests_[request].first_scored; t < std::ssize(requests_[request].tokens);
+             ++t) {
+          const std::int64_t before = t - 1;  // the token that predicts token t
+          rows_.push_back(before < length ? text + before : branch_begin + before - length);
+          targets_.push_back(requests_[request].tokens[static_cast<std::size_t>(t)]);
+          owners_.push_back(request);
+        }
+      }
+      branch_begin += std::ssize(branch.tokens);
     }
   }
 
@@ -84,27 +59,15 @@ class ScoringPass {
  private:
   Transformer& model_;
   PermutationDraw draw_;
+  std::span<const TokenRequest> requests_;
   std::vector<std::vector<TokenScore>>& results_;
-  SequencePacker packer_;
-  std::int64_t begin_ = 0;
-  std::vector<std::int32_t> no_targets_;
+  GroupPacker packer_;
   std::vector<std::int64_t> rows_;
   std::vector<std::int32_t> targets_;
   std::vector<std::size_t> owners_;  // the request of each row
   std::vector<float> losses_;
   std::vector<std::int32_t> most_likely_;
 };
-
-// f(request's index, whether its inputs are new) in packing order.
-template <class F>
-void for_each_in_order(std::span<const TokenRequest> requests, const F& f) {
-  const TokenRequest* last = nullptr;
-  for (const std::size_t index : packing_order(requests)) {
-    const TokenRequest& request = requests[index];
-    f(index, last == nullptr || !equal_inputs(*last, request));
-    last = &request;
-  }
-}
 
 }  // namespace
 
@@ -118,30 +81,26 @@ std::vector<std::vector<TokenScore>> Scorer::score(std::span<const TokenRequest>
                                                    std::uint32_t draw,
                                                    const EvaluationProgress& progress) {
   std::vector<std::vector<TokenScore>> results(requests.size());
+  const std::vector<RequestGroup> groups = group_requests(requests, limits_);
   std::int64_t all = 0;
-  for_each_in_order(requests, [&](std::size_t index, bool is_new) {
-    const auto length = std::ssize(inputs_of(requests[index]));
-    require(length <= limits_.max_tokens, ErrorKind::Config,
-            "a text of {} tokens does not fit into the {} tokens of a pass", length,
+  for (const RequestGroup& group : groups) {
+    require(group.tokens() <= limits_.max_tokens, ErrorKind::Config,
+            "a text of {} tokens does not fit into the {} tokens of a pass", group.tokens(),
             limits_.max_tokens);
-    if (is_new) all += length;
-  });
-  ScoringPass pass(model_,
-                   {.seed = seed_, .stream = RandomStream::kEvaluationPermutation, .draw = draw},
-                   results);
+    all += group.tokens();
+  }
+  const PermutationDraw permutations{
+      .seed = seed_, .stream = RandomStream::kEvaluationPermutation, .draw = draw};
+  ScoringPass pass(model_, limits_, permutations, requests, results);
   std::int64_t done = 0;
   const auto run = [&] {
     done += pass.run();
     if (progress) progress(done, all);
   };
-  for_each_in_order(requests, [&](std::size_t index, bool is_new) {
-    const auto inputs = inputs_of(requests[index]);
-    if (is_new) {
-      if (!pass.fits(std::ssize(inputs), limits_)) run();
-      pass.add_sequence(inputs);
-    }
-    pass.add_request(index, requests[index]);
-  });
+  for (const RequestGroup& group : groups) {
+    if (!pass.fits(group)) run();
+    pass.add(group);
+  }
   run();
   return results;
 }
@@ -158,7 +117,7 @@ Score total(std::span<const TokenScore> scores) {
 double mean_visible_keys(const ModelConfig& config, std::span<const TokenRequest> requests) {
   std::map<std::int64_t, std::int64_t> tokens;  // by length
   for (const TokenRequest& request : requests) {
-    const auto length = std::ssize(inputs_of(request));
+    const auto length = std::ssize(request.tokens) - 1;
     tokens[length] += length;
   }
   double keys = 0;

@@ -14,8 +14,10 @@ namespace flywheel {
 using EvaluationProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 // Scores requests with an inference model, packed without padding, the longest first; equal inputs
-// run once. A request's scores have the same bits whatever it is packed with: its permutations
-// depend on seed, draw and its length alone (the config's patterns must not be per_sequence).
+// run once, and so does a context of several requests if the limits have attention rows (for
+// models whose is_prefix_consistent()). A request's scores have the same bits whatever it is packed
+// with: its permutations depend on seed, draw and its length alone (the config's patterns must not
+// be per_sequence).
 class Scorer {
  public:
   Scorer(Transformer& model, const TransformerLimits& limits, std::uint64_t seed);

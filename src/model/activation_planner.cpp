@@ -35,6 +35,11 @@ ModelBuffers ActivationPlanner::plan() {
   buffers.targets = keep("inputs and losses", 1, DType::I32);
   buffers.positions = keep("inputs and losses", 1, DType::I32);
   if (limits_.cache_slots > 0) buffers.slots = keep("inputs and losses", 1, DType::I32);
+  if (const std::int64_t rows = limits_.max_attention_rows; rows > 0) {
+    buffers.attention_rows = keep("inputs and losses", 1, DType::I32, rows);
+    buffers.attention_positions = keep("inputs and losses", 1, DType::I32, rows);
+    buffers.token_rows = keep("inputs and losses", 1, DType::I32);
+  }
   if (limits_.training) plan_gradients(buffers, layers);
   return buffers;
 }
@@ -67,6 +72,11 @@ LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
   layer.x_mid = limits_.training ? saved(Kept::UnlessLayer, "residual stream", "x_mid", d, kForward)
                                  : layer.x;
   layer.mlp_norm = norm("mlp_norm", kForward | kBackwardMlp);
+  if (const std::int64_t rows = limits_.cache_slots * limits_.cache_length; rows > 0) {
+    const std::int64_t kv = config_.kv_heads * config_.head_dim;
+    layer.k_cache = keep("key-value cache", kv, DType::F32, rows);
+    layer.v_cache = keep("key-value cache", kv, DType::F32, rows);
+  }
   if (config_.experts.count > 0) {
     experts(layer);
     return layer;
@@ -74,11 +84,6 @@ LayerBuffers ActivationPlanner::layer(const LayerAttention& layer_attention) {
   const std::int64_t in = config_.mlp == MlpKind::Swiglu ? 2 * f : f;
   layer.mlp_in = saved(Kept::OnlyIfNone, "mlp", "mlp_in", in, kForward | kBackwardMlp);
   layer.mlp_act = saved(Kept::OnlyIfNone, "mlp", "mlp_act", f, kForward | kBackwardMlp);
-  if (const std::int64_t rows = limits_.cache_slots * limits_.cache_length; rows > 0) {
-    const std::int64_t kv = config_.kv_heads * config_.head_dim;
-    layer.k_cache = keep("key-value cache", kv, DType::F32, rows);
-    layer.v_cache = keep("key-value cache", kv, DType::F32, rows);
-  }
   return layer;
 }
 
@@ -106,8 +111,11 @@ void ActivationPlanner::experts(LayerBuffers& layer) {
 void ActivationPlanner::attention(LayerBuffers& layer, const LayerAttention& attention) {
   const std::int64_t q = config_.heads * config_.head_dim;
   const std::int64_t kv = config_.kv_heads * config_.head_dim;
-  const auto value = [this](const std::string& name, std::int64_t width) {
-    return saved(Kept::UnlessLayer, "attention", name, width, kForward);
+  const std::int64_t shared = limits_.max_attention_rows;
+  const std::int64_t rows = shared > 0 ? std::max(shared, limits_.max_tokens) : 0;
+  const auto value = [this, rows](const std::string& name, std::int64_t width) {
+    return rows > 0 ? share(name, width, kForward, rows)
+                    : saved(Kept::UnlessLayer, "attention", name, width, kForward);
   };
   // Only the backward pass of the q/k norm reads the fused projections again.
   layer.qkv =
@@ -122,6 +130,10 @@ void ActivationPlanner::attention(LayerBuffers& layer, const LayerAttention& att
   layer.path_out[0] = value("path_out", q);
   layer.lse[0] = value("lse", config_.heads);
   layer.attention = layer.path_out[0];
+  if (shared > 0) {
+    layer.shared_qkv = share("shared_qkv", q + 2 * kv, kForward, shared);
+    layer.attention = share("attention", q, kForward);
+  }
   if (!attention.gated) return;
   layer.path_out[1] = value("second path_out", q);
   layer.lse[1] = value("second lse", config_.heads);

@@ -44,12 +44,13 @@ struct LayerBuffers {
   Buffer x;  // d, the layer's input
   NormBuffers attention_norm;
   Buffer qkv;                        // Q
+  Buffer shared_qkv;                 // Q, of each attention row
   Buffer q, k, v;                    // head-major
   Buffer q_rstd, k_rstd;             // H, Hkv
   std::array<Buffer, 2> path_out;    // H D; the second of gated layers
   std::array<Buffer, 2> lse;         // H
   Buffer gate_logits, dgate_logits;  // 2 G
-  Buffer attention;                  // H D, what the output projection reads
+  Buffer attention;                  // H D a token, what the output projection reads
   Buffer x_mid;                      // d, after the attention's residual
   NormBuffers mlp_norm;
   Buffer mlp_in;   // f or 2 f
@@ -68,7 +69,8 @@ struct ModelBuffers {
   Buffer losses;
   Buffer most_likely;
   Buffer ids, targets, positions;
-  Buffer slots;  // of the key-value cache
+  Buffer slots;                                            // of the key-value cache
+  Buffer attention_rows, attention_positions, token_rows;  // of sequences that share tokens
 
   // Gradients, named after what they belong to.
   Buffer dx;     // d, of the residual stream

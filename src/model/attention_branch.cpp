@@ -3,6 +3,15 @@
 #include "model/layer.h"
 
 namespace flywheel {
+namespace {
+
+void gather_rows(Backend& backend, const TensorView& out, const TensorView& x,
+                 const TensorView& rows) {
+  ops::embedding_forward(
+      backend, {.out = out, .ids = rows, .table = x, .position_table = {}, .positions = {}});
+}
+
+}  // namespace
 
 AttentionBranch::AttentionBranch(const ModelConfig& config, const LayerSlots& slots,
                                  const ParameterSlabs& slabs,
@@ -20,30 +29,44 @@ AttentionBranch::AttentionBranch(const ModelConfig& config, const LayerSlots& sl
       dq_norm_(slabs.gradient(slots.q_norm)),
       dk_norm_(slabs.gradient(slots.k_norm)) {}
 
+// The fused projections of the rows of attention.
+TensorView AttentionBranch::project_in(const Pass& pass, const LayerBuffers& layer) const {
+  const TensorView qkv = pass.matrix(layer.qkv);
+  qkv_.forward(pass.backend, qkv, pass.matrix(layer.attention_norm.out), pass.decode);
+  if (!pass.attention_rows) return qkv;
+  const TensorView shared = pass.memory.matrix(layer.shared_qkv, pass.attention_tokens);
+  gather_rows(pass.backend, shared, qkv, pass.attention_rows);
+  return shared;
+}
+
 void AttentionBranch::forward(const Pass& pass, const LayerBuffers& layer) const {
   const ActivationMemory& memory = pass.memory;
   const std::int64_t tokens = pass.tokens;
-  const TensorView input = pass.matrix(layer.attention_norm.out);
-  qkv_.forward(pass.backend, pass.matrix(layer.qkv), input, pass.decode);
-  ops::split_heads_forward(pass.backend, {.q = memory.heads_first(layer.q, tokens, heads_),
-                                          .k = memory.heads_first(layer.k, tokens, kv_heads_),
-                                          .v = memory.heads_first(layer.v, tokens, kv_heads_),
-                                          .q_rstd = pass.matrix(layer.q_rstd),
-                                          .k_rstd = pass.matrix(layer.k_rstd),
-                                          .qkv = pass.matrix(layer.qkv),
+  const std::int64_t rows = pass.attention_tokens;
+  ops::split_heads_forward(pass.backend, {.q = memory.heads_first(layer.q, rows, heads_),
+                                          .k = memory.heads_first(layer.k, rows, kv_heads_),
+                                          .v = memory.heads_first(layer.v, rows, kv_heads_),
+                                          .q_rstd = memory.matrix(layer.q_rstd, rows),
+                                          .k_rstd = memory.matrix(layer.k_rstd, rows),
+                                          .qkv = project_in(pass, layer),
                                           .q_norm_weight = q_norm_,
                                           .k_norm_weight = k_norm_,
                                           .cos = pass.cos,
                                           .sin = pass.sin,
-                                          .positions = pass.positions,
+                                          .positions = pass.attention_positions,
                                           .eps = norm_eps_});
   if (pass.slots) write_cache(pass, layer);
   attend(pass, layer, 0);
+  if (pass.attention_rows) {
+    gather_rows(pass.backend, pass.matrix(layer.attention), memory.matrix(layer.path_out[0], rows),
+                pass.token_rows);
+  }
   if (!gated()) return;
   // Decoded tokens that see the same keys on both paths need them once.
   const bool alike = pass.decode && decode_window(pass, 0) == decode_window(pass, 1);
   if (!alike) attend(pass, layer, 1);
-  gates_.forward(pass.backend, pass.matrix(layer.gate_logits), input, pass.decode);
+  gates_.forward(pass.backend, pass.matrix(layer.gate_logits),
+                 pass.matrix(layer.attention_norm.out), pass.decode);
   ops::gate_mix_forward(pass.backend,
                         {.out = memory.heads(layer.attention, tokens, heads_),
                          .a = memory.heads(layer.path_out[0], tokens, heads_),
@@ -64,14 +87,21 @@ void AttentionBranch::write_cache(const Pass& pass, const LayerBuffers& layer) c
 void AttentionBranch::attend(const Pass& pass, const LayerBuffers& layer, std::size_t path) const {
   if (pass.decode) return attend_cached(pass, layer, path);
   const ActivationMemory& memory = pass.memory;
-  const std::int64_t tokens = pass.tokens;
-  ops::attention_forward(pass.backend, {.out = memory.heads(layer.path_out[path], tokens, heads_),
-                                        .lse = memory.columns(layer.lse[path], tokens),
-                                        .q = memory.heads_first(layer.q, tokens, heads_),
-                                        .k = memory.heads_first(layer.k, tokens, kv_heads_),
-                                        .v = memory.heads_first(layer.v, tokens, kv_heads_),
-                                        .plan = plans_[path],
-                                        .scale = scale_});
+  const std::int64_t rows = pass.attention_tokens;
+  ops::attention_forward(pass.backend,
+                         {.out = memory.heads(path_out(pass, layer, path), rows, heads_),
+                          .lse = memory.columns(layer.lse[path], rows),
+                          .q = memory.heads_first(layer.q, rows, heads_),
+                          .k = memory.heads_first(layer.k, rows, kv_heads_),
+                          .v = memory.heads_first(layer.v, rows, kv_heads_),
+                          .plan = plans_[path],
+                          .scale = scale_});
+}
+
+// Where a path's output goes: what follows the only one reads it there, unless rows share tokens.
+const Buffer& AttentionBranch::path_out(const Pass& pass, const LayerBuffers& layer,
+                                        std::size_t path) const {
+  return gated() || pass.attention_rows ? layer.path_out[path] : layer.attention;
 }
 
 // How many of the latest keys a path sees in decoding; 0: all.
@@ -84,14 +114,15 @@ void AttentionBranch::attend_cached(const Pass& pass, const LayerBuffers& layer,
                                     std::size_t path) const {
   const ActivationMemory& memory = pass.memory;
   const std::int64_t tokens = pass.tokens;
-  ops::attention_decode(pass.backend, {.out = memory.heads(layer.path_out[path], tokens, heads_),
-                                       .q = memory.heads_first(layer.q, tokens, heads_),
-                                       .k_cache = memory.cache(layer.k_cache, kv_heads_),
-                                       .v_cache = memory.cache(layer.v_cache, kv_heads_),
-                                       .slots = pass.slots,
-                                       .positions = pass.positions,
-                                       .window = decode_window(pass, path),
-                                       .scale = scale_});
+  ops::attention_decode(pass.backend,
+                        {.out = memory.heads(path_out(pass, layer, path), tokens, heads_),
+                         .q = memory.heads_first(layer.q, tokens, heads_),
+                         .k_cache = memory.cache(layer.k_cache, kv_heads_),
+                         .v_cache = memory.cache(layer.v_cache, kv_heads_),
+                         .slots = pass.slots,
+                         .positions = pass.positions,
+                         .window = decode_window(pass, path),
+                         .scale = scale_});
 }
 
 void AttentionBranch::project(const Pass& pass, const LayerBuffers& layer) const {

@@ -13,10 +13,14 @@ struct Pass {
   Backend& backend;
   const ActivationMemory& memory;
   std::int64_t tokens = 0;
-  TensorView positions;  // [T]
-  TensorView cos, sin;   // [P, D/2], rotary positions
-  TensorView slots;      // [T], of the key-value cache; empty: nothing is cached
-  bool decode = false;   // rows are new tokens, one a sequence, that read the cache
+  TensorView positions;               // [T]
+  std::int64_t attention_tokens = 0;  // A; T where no sequences share tokens
+  TensorView attention_positions;     // [A]
+  TensorView attention_rows;          // [A], the token of each; empty: the tokens themselves
+  TensorView token_rows;              // [T], with attention_rows: one of each token's
+  TensorView cos, sin;                // [P, D/2], rotary positions
+  TensorView slots;                   // [T], of the key-value cache; empty: nothing is cached
+  bool decode = false;                // rows are new tokens, one a sequence, that read the cache
   DecodeAttention decode_attention = DecodeAttention::Full;
 
   const ModelBuffers& buffers() const { return memory.buffers(); }
@@ -42,9 +46,11 @@ class AttentionBranch {
   bool gated() const { return plans_[1] != nullptr; }
 
  private:
+  TensorView project_in(const Pass& pass, const LayerBuffers& layer) const;
   void attend(const Pass& pass, const LayerBuffers& layer, std::size_t path) const;
   void attend_cached(const Pass& pass, const LayerBuffers& layer, std::size_t path) const;
   void write_cache(const Pass& pass, const LayerBuffers& layer) const;
+  const Buffer& path_out(const Pass& pass, const LayerBuffers& layer, std::size_t path) const;
   std::int64_t decode_window(const Pass& pass, std::size_t path) const;
   void attend_backward(const Pass& pass, const LayerBuffers& layer, std::size_t path,
                        const TensorView& dout) const;

@@ -1,5 +1,7 @@
 #include "model/layer_plans.h"
 
+#include <algorithm>
+
 namespace flywheel {
 
 LayerPlans::LayerPlans(const std::vector<LayerAttention>& layers, Backend& backend,
@@ -20,8 +22,9 @@ const AttentionPlan* LayerPlans::plan_for(const AttentionPattern& pattern, std::
       if (entry.plan->pattern() == pattern) return entry.plan.get();
     }
   }
-  plans_.push_back({std::make_unique<AttentionPlan>(pattern, backend.attention_tile(),
-                                                    limits.max_tokens, limits.max_sequences),
+  const std::int64_t rows = std::max(limits.max_tokens, limits.max_attention_rows);
+  plans_.push_back({std::make_unique<AttentionPlan>(pattern, backend.attention_tile(), rows,
+                                                    limits.max_sequences),
                     layer});
   return plans_.back().plan.get();
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string>
 
 #include "core/error.h"
@@ -200,6 +201,13 @@ std::vector<LayerAttention> resolve_layers(const ModelConfig& config) {
     layers.push_back(resolve_layer(config.attention, entry));
   }
   return layers;
+}
+
+bool is_prefix_consistent(const ModelConfig& config) {
+  const std::vector<LayerAttention> layers = resolve_layers(config);
+  return std::none_of(layers.begin(), layers.end(), [](const LayerAttention& layer) {
+    return layer.path.kind == AttentionKind::Sa;
+  });
 }
 
 bool is_gpt2_family(const ModelConfig& config) {

@@ -226,6 +226,9 @@ std::string list_patterns();
 
 // The attention of every layer. The config is valid.
 std::vector<LayerAttention> resolve_layers(const ModelConfig& config);
+// Whether the output at a token depends on it and the tokens before it alone. Under sa it depends
+// on the length of the text, too.
+bool is_prefix_consistent(const ModelConfig& config);
 
 // GPT-2's architecture (learned positions, LayerNorm, GELU, biases everywhere, one head size): its
 // parameters carry GPT-2's names and shapes. All others carry Llama's.

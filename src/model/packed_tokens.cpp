@@ -30,6 +30,7 @@ void check_tokens(const PackedTokens& tokens, const ModelConfig& config,
                   const TransformerLimits& limits) {
   const auto count = static_cast<std::int64_t>(tokens.inputs.size());
   const auto sequences = static_cast<std::int64_t>(tokens.cu_seqlens.size()) - 1;
+  const auto rows = static_cast<std::int64_t>(tokens.attention_rows.size());
   require(count > 0 && tokens.targets.size() == tokens.inputs.size() &&
               tokens.positions.size() == tokens.inputs.size(),
           ErrorKind::Data, "a micro-batch of {} inputs has {} targets and {} positions", count,
@@ -37,7 +38,12 @@ void check_tokens(const PackedTokens& tokens, const ModelConfig& config,
   require(count <= limits.max_tokens && sequences <= limits.max_sequences, ErrorKind::Data,
           "a micro-batch of {} tokens in {} sequences; the model has room for {} in {}", count,
           sequences, limits.max_tokens, limits.max_sequences);
-  check_offsets(tokens.cu_seqlens, count);
+  require(rows <= limits.max_attention_rows && (rows == 0 || is_prefix_consistent(config)),
+          ErrorKind::Internal,
+          "{} rows of attention share tokens; the model has room for {}, and none with sa", rows,
+          limits.max_attention_rows);
+  check_offsets(tokens.cu_seqlens, rows > 0 ? rows : count);
+  check_below(tokens.attention_rows, 0, count, "attention row");
   check_below(tokens.inputs, 0, config.vocab_size, "token id");
   check_below(tokens.targets, -1, config.vocab_size, "target");
   check_below(tokens.positions, 0, config.max_positions, "position");

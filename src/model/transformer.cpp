@@ -24,6 +24,8 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
   require(config.experts.count == 0 || !limits.training, ErrorKind::Config,
           "model.experts.count: {}: a mixture of experts cannot be trained yet; expected 0",
           config.experts.count);
+  require(limits.max_attention_rows == 0 || !limits.training, ErrorKind::Internal,
+          "sequences that share tokens are for inference");
   require(limits.weights == DType::F32 || !limits.training, ErrorKind::Config,
           "weights are trained in f32, not in {}", name_of(limits.weights));
   for (const LayerAttention& layer : resolve_layers(config)) {

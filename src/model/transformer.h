@@ -36,9 +36,10 @@ constexpr auto enum_names(RecomputePolicy) {
 }
 
 struct TransformerLimits {
-  std::int64_t max_tokens = 0;     // of one micro-batch
-  std::int64_t max_sequences = 0;  // of one micro-batch
-  bool training = true;            // false: no gradients, no saved activations
+  std::int64_t max_tokens = 0;          // of one micro-batch
+  std::int64_t max_sequences = 0;       // of one micro-batch
+  std::int64_t max_attention_rows = 0;  // inference: of PackedTokens::attention_rows; 0: none
+  bool training = true;                 // false: no gradients, no saved activations
   RecomputePolicy recompute = RecomputePolicy::None;
   std::int64_t loss_chunk = 0;    // rows of logits at a time; 0 = chosen
   std::int64_t cache_slots = 0;   // sequences of the key-value cache; 0: none, no decoding
@@ -65,6 +66,10 @@ struct PackedTokens {
   std::span<const std::int32_t> positions;   // [T]
   std::span<const std::int32_t> cu_seqlens;  // [S + 1]
   std::uint32_t first_sequence = 0;          // number of sequence 0 within the global batch
+  // [A], for inference without sa paths: sequences that begin alike. Row a of attention is token
+  // attention_rows[a], cu_seqlens counts these rows, and each token is one of them at least; it
+  // comes after the same tokens wherever it is. Empty: the tokens themselves.
+  std::span<const std::int32_t> attention_rows = {};
 };
 
 // Which permutations the sa paths draw.

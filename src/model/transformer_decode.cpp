@@ -22,8 +22,9 @@ void check_slots(std::span<const std::int32_t> slots, std::int64_t count) {
 void Transformer::Impl::begin_prefill(Pass& pass, const PackedTokens& prompts,
                                       std::span<const std::int32_t> slots) {
   check_slots(slots, limits.cache_slots);
-  require(slots.size() + 1 == prompts.cu_seqlens.size(), ErrorKind::Internal,
-          "{} slots for {} prompts", slots.size(), prompts.cu_seqlens.size() - 1);
+  require(slots.size() + 1 == prompts.cu_seqlens.size() && prompts.attention_rows.empty(),
+          ErrorKind::Internal, "{} slots for {} prompts that share nothing", slots.size(),
+          prompts.cu_seqlens.size() - 1);
   std::vector<std::int32_t> token_slots;
   for (std::size_t s = 0; s < slots.size(); ++s) {
     const std::int32_t length = prompts.cu_seqlens[s + 1] - prompts.cu_seqlens[s];
@@ -64,6 +65,8 @@ Pass Transformer::Impl::begin_decode(std::span<const std::int32_t> tokens,
           .memory = memory,
           .tokens = count,
           .positions = device_positions,
+          .attention_tokens = count,
+          .attention_positions = device_positions,
           .cos = cos,
           .sin = sin,
           .slots = device_slots,

@@ -24,6 +24,7 @@ struct Transformer::Impl {
   void upload_rope();
 
   Pass begin(const PackedTokens& tokens, const PermutationDraw& draw);
+  void share_tokens(Pass& pass, const PackedTokens& tokens);
   void begin_prefill(Pass& pass, const PackedTokens& prompts, std::span<const std::int32_t> slots);
   Pass begin_decode(std::span<const std::int32_t> tokens, std::span<const std::int32_t> slots,
                     DecodeAttention attention);

@@ -14,12 +14,36 @@ Pass Transformer::Impl::begin(const PackedTokens& tokens, const PermutationDraw&
   backend.upload(memory.vector(buffers.ids, count), tokens.inputs.data());
   backend.upload(memory.vector(buffers.targets, count), tokens.targets.data());
   backend.upload(memory.vector(buffers.positions, count), tokens.positions.data());
-  return {.backend = backend,
-          .memory = memory,
-          .tokens = count,
-          .positions = memory.vector(buffers.positions, count),
-          .cos = cos,
-          .sin = sin};
+  Pass pass{.backend = backend,
+            .memory = memory,
+            .tokens = count,
+            .positions = memory.vector(buffers.positions, count),
+            .attention_tokens = count,
+            .attention_positions = memory.vector(buffers.positions, count),
+            .cos = cos,
+            .sin = sin};
+  if (!tokens.attention_rows.empty()) share_tokens(pass, tokens);
+  return pass;
+}
+
+void Transformer::Impl::share_tokens(Pass& pass, const PackedTokens& tokens) {
+  std::vector<std::int32_t> row_positions;
+  std::vector<std::int32_t> token_rows(tokens.inputs.size(), -1);
+  for (const std::int32_t token : tokens.attention_rows) {
+    const auto t = static_cast<std::size_t>(token);
+    token_rows[t] = static_cast<std::int32_t>(row_positions.size());
+    row_positions.push_back(tokens.positions[t]);
+  }
+  require(std::find(token_rows.begin(), token_rows.end(), -1) == token_rows.end(),
+          ErrorKind::Internal, "a token is no row of attention");
+  const ModelBuffers& buffers = memory.buffers();
+  pass.attention_tokens = std::ssize(tokens.attention_rows);
+  pass.attention_positions = memory.vector(buffers.attention_positions, pass.attention_tokens);
+  pass.attention_rows = memory.vector(buffers.attention_rows, pass.attention_tokens);
+  pass.token_rows = memory.vector(buffers.token_rows, pass.tokens);
+  backend.upload(pass.attention_positions, row_positions.data());
+  backend.upload(pass.attention_rows, tokens.attention_rows.data());
+  backend.upload(pass.token_rows, token_rows.data());
 }
 
 void Transformer::Impl::show_gates(const Pass& pass, std::size_t layer, const GateVisitor& visit) {

@@ -191,3 +191,29 @@ TEST_CASE("cached generation gives the tokens of recomputing, alone and in a bat
     }
   }
 }
+
+// The twin has no experts: what the model gives for whole texts stands in for it.
+TEST_CASE("experts give the logits of recomputing when they decode", "[decode]") {
+  const auto backend = make_cpu_backend(2);
+  ModelConfig config = tiny_model();
+  config.experts = {.count = 6, .per_token = 2, .intermediate_size = 24, .normalize = true};
+  const std::vector<Tokens> prompts{random_prompt(config, 5, 1), random_prompt(config, 12, 2)};
+  Transformer model(config, *backend, limits_for(prompts));
+  fill_parameters(model, *backend, 7);
+  const Generated generated = generate(model, prompts, DecodeAttention::Full);
+  const TwinInput input = whole_input(prompts, generated, DecodeAttention::Full);
+  TransformerLimits limits = limits_for(prompts);
+  limits.max_tokens = std::ssize(input.inputs);
+  Transformer whole(config, *backend, limits);
+  fill_parameters(whole, *backend, 7);
+  std::vector<std::int64_t> rows;
+  for (std::size_t p = 0; p < prompts.size(); ++p) {
+    for (std::int64_t step = 0; step < kDecoded; ++step) {
+      rows.push_back(input.cu_seqlens[p] + input.prompt_lengths[p] - 1 + step);
+    }
+  }
+  std::vector<float> expected(generated.logits.size());
+  whole.logits(input.packed(), kDraw, rows, expected);
+  const std::vector<double> exact(expected.begin(), expected.end());
+  CHECK(largest_error(generated.logits, exact) < 1e-5);
+}
