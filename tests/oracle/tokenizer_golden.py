@@ -289,4 +289,5 @@ def main():
     write_splits()
 
 
-main()
+if __name__ == "__main__":
+    main()
