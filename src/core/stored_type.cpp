@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "core/k_quants.h"
 
 namespace flywheel {
 namespace {
@@ -19,10 +20,11 @@ struct TypeRow {
   BlockSize block;
 };
 constexpr TypeRow kTypes[] = {
-    {StoredType::F32, "F32", {1, 4}},     {StoredType::F16, "F16", {1, 2}},
-    {StoredType::BF16, "BF16", {1, 2}},   {StoredType::F64, "F64", {1, 8}},
-    {StoredType::Q8_0, "Q8_0", {32, 34}}, {StoredType::Q4_0, "Q4_0", {32, 18}},
-    {StoredType::Q4_1, "Q4_1", {32, 20}},
+    {StoredType::F32, "F32", {1, 4}},       {StoredType::F16, "F16", {1, 2}},
+    {StoredType::BF16, "BF16", {1, 2}},     {StoredType::F64, "F64", {1, 8}},
+    {StoredType::Q8_0, "Q8_0", {32, 34}},   {StoredType::Q4_0, "Q4_0", {32, 18}},
+    {StoredType::Q4_1, "Q4_1", {32, 20}},   {StoredType::Q4_K, "Q4_K", {256, 144}},
+    {StoredType::Q5_K, "Q5_K", {256, 176}}, {StoredType::Q6_K, "Q6_K", {256, 210}},
 };
 
 template <class Value>
@@ -88,12 +90,12 @@ void write_halves(std::span<const float> values, std::byte* out, const Convert& 
   }
 }
 
-template <class Read>
+template <std::size_t kElements>
 void convert_blocks(StoredType type, const std::byte* blocks, std::span<float> out,
-                    const Read& read) {
+                    void (*read)(const std::byte*, std::span<float, kElements>)) {
   const auto bytes = static_cast<std::size_t>(block_of(type).bytes);
-  for (std::size_t i = 0; i < out.size() / kBlock; ++i) {
-    read(blocks + i * bytes, out.subspan(i * kBlock).first<kBlock>());
+  for (std::size_t i = 0; i < out.size() / kElements; ++i) {
+    read(blocks + i * bytes, out.subspan(i * kElements).template first<kElements>());
   }
 }
 
@@ -139,6 +141,12 @@ void to_floats(StoredType type, const std::byte* blocks, std::span<float> out) {
       return convert_blocks(type, blocks, out, read_q4_0);
     case StoredType::Q4_1:
       return convert_blocks(type, blocks, out, read_q4_1);
+    case StoredType::Q4_K:
+      return convert_blocks(type, blocks, out, read_q4_k);
+    case StoredType::Q5_K:
+      return convert_blocks(type, blocks, out, read_q5_k);
+    case StoredType::Q6_K:
+      return convert_blocks(type, blocks, out, read_q6_k);
     case StoredType::Unsupported:
       break;
   }

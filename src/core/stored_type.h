@@ -8,8 +8,22 @@
 namespace flywheel {
 
 // How the elements of a tensor in a file are written. The quantised ones are ggml's: blocks of 32
-// consecutive elements with a scale of their own.
-enum class StoredType : std::uint8_t { F32, F16, BF16, F64, Q8_0, Q4_0, Q4_1, Unsupported };
+// consecutive elements with a scale of their own, or of 256 (k_quants.h).
+enum class StoredType : std::uint8_t {
+  F32,
+  F16,
+  BF16,
+  F64,
+  Q8_0,
+  Q4_0,
+  Q4_1,
+  Q4_K,
+  Q5_K,
+  Q6_K,
+  Unsupported
+};
+inline constexpr const char* kStoredTypes =
+    "F32, F16, BF16, F64, Q8_0, Q4_0, Q4_1, Q4_K, Q5_K and Q6_K";
 
 struct BlockSize {
   std::int64_t elements;

@@ -67,11 +67,9 @@ std::string huggingface_name(std::string_view name) {
 
 // Takes apart "ffn_gate_exps" and its like, [E, out, in].
 void add_experts(const StoredTensor& tensor, const LayerName& stack, WeightsSource& source) {
-  require(
-      tensor.type != StoredType::Unsupported && tensor.shape.size() == 3, ErrorKind::Data,
-      "{}: tensor '{}' is {} with {} dimensions; expected three, and F32, F16, BF16, F64, Q8_0, "
-      "Q4_0 or Q4_1",
-      source.path().string(), tensor.name, tensor.type_name, tensor.shape.size());
+  require(tensor.type != StoredType::Unsupported && tensor.shape.size() == 3, ErrorKind::Data,
+          "{}: tensor '{}' is {} with {} dimensions; expected three, and one of {}",
+          source.path().string(), tensor.name, tensor.type_name, tensor.shape.size(), kStoredTypes);
   std::string_view part = stack.part;  // "gate" is wanted
   part.remove_suffix(std::string_view("_exps").size());
   if (part.starts_with("ffn_")) part.remove_prefix(std::string_view("ffn_").size());

@@ -43,8 +43,8 @@ const StoredTensor* WeightsSource::find(std::string_view name) const {
 void WeightsSource::read_rows(const StoredTensor& tensor, std::int64_t begin,
                               std::span<float> out) const {
   require(tensor.type != StoredType::Unsupported, ErrorKind::Data,
-          "{}: tensor '{}' is {}; supported are F32, F16, BF16, F64, Q8_0, Q4_0 and Q4_1",
-          path_.string(), tensor.name, tensor.type_name);
+          "{}: tensor '{}' is {}; supported are {}", path_.string(), tensor.name, tensor.type_name,
+          kStoredTypes);
   const auto width = static_cast<std::size_t>(tensor.row_elements());
   const auto count = width == 0 ? 0 : static_cast<std::int64_t>(out.size() / width);
   require(begin >= 0 && count <= tensor.rows() - begin, ErrorKind::Internal,

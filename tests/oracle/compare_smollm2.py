@@ -153,7 +153,7 @@ def compare(task, theirs, ours):
 def golden(task, theirs, limit):
     """The first documents' scores, and the metrics over them."""
     documents = theirs["documents"][:GOLDEN_DOCUMENTS.get(task, 20)]
-    entry = {"lls": [[round(x, 5) for x in d["lls"]] for d in documents]}
+    entry = {"lls": [[float(f"{x:.7g}") for x in d["lls"]] for d in documents]}
     if task == "wikitext":
         total, words = sum(d["lls"][0] for d in documents), sum(d["words"] for d in documents)
         return entry | {"metrics": {"word_perplexity": math.exp(-total / words)}}

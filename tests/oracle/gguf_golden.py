@@ -2,7 +2,7 @@
 Run by hand from the repository root: python tests/oracle/gguf_golden.py
 
 NAME.safetensors: tokens [T] i32, logits [T, V] in float64 from the weights as gguf's dequantize() gives them, rounded
-to float32; error [1] as in import_golden.py; and some of those weights under their Hugging Face names.
+to float32; error [1] as in import_golden.py; and some of those weights under their Hugging Face names. k_quants.safetensors: blocks of Q4_K, Q5_K and Q6_K, and their values.
 """
 
 import json
@@ -189,7 +189,23 @@ def make(name, config, types, write_tokenizer):
     print(name, "float32 error of PyTorch", error.item())
 
 
+def k_quants():
+    """Blocks of random bytes with finite scales, and their values. The gguf package cannot write these types."""
+    rng = np.random.default_rng(5)
+    scales = {Type.Q4_K: (0, 2), Type.Q5_K: (0, 2), Type.Q6_K: (208,)}
+    tensors = {}
+    for kind, places in scales.items():
+        elements, size = gguf.GGML_QUANT_SIZES[kind]
+        blocks = rng.integers(0, 256, (4, size), dtype=np.uint8)
+        for place in places:
+            blocks[:, place:place + 2] = (0.01 * rng.standard_normal((4, 1))).astype(np.float16).view(np.uint8)
+        values = np.array(gguf.dequantize(blocks, kind), dtype=np.float32).reshape(4 * elements)
+        tensors |= {f"{kind.name}.blocks": torch.from_numpy(blocks), kind.name: torch.from_numpy(values)}
+    save_file(tensors, OUT / "k_quants.safetensors", metadata={"format": "pt"})
+
+
 def main():
+    k_quants()
     for kind in (llama, qwen3, qwen3moe, sentencepiece):
         make(kind.__name__, *kind())
 

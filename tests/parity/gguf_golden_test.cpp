@@ -45,6 +45,19 @@ TEST_CASE("blocks of GGUF files are the gguf package's floats, bit by bit", "[im
   }
 }
 
+TEST_CASE("K-quants are the gguf package's floats, bit by bit", "[import]") {
+  const SafetensorsReader file(golden("models/k_quants.safetensors"));
+  for (const std::string name : {"Q4_K", "Q5_K", "Q6_K"}) {
+    INFO(name);
+    const SafetensorsEntry& blocks = *file.find(name + ".blocks");
+    const SafetensorsEntry& expected = *file.find(name);
+    std::vector<float> values(expected.bytes.size() / sizeof(float));
+    REQUIRE(block_of(stored_type(name)).bytes == blocks.shape[1]);
+    to_floats(stored_type(name), blocks.bytes.data(), values);
+    CHECK(std::memcmp(values.data(), expected.bytes.data(), expected.bytes.size()) == 0);
+  }
+}
+
 TEST_CASE("the metadata of GGUF files becomes config, tokenizer and special tokens", "[import]") {
   const OpenedModel llama = open_model(golden("models/llama.gguf"));
   REQUIRE(llama.config.rope_scaling.kind == RopeScalingKind::Llama3);
