@@ -70,6 +70,10 @@ step "Recall on stories that it never saw, by distance in words (window: 32; a g
 step "A story of the model's own"
 "$bin/generate" --model "$model" --prompt "Once there was a" --tokens 160 --temperature 0.7 --seed 1
 
+step "Scores in lm-evaluation-harness's layout, and all of it on one page"
+"$bin/evaluate" --model "$model" --tasks recall --text "$run/corpus/recall.jsonl" --output_path "$model/results"
+page=$("$bin/report" "$model")
+
 near=$(accuracy "17 to 24")
 far=$(accuracy "65 to 96")
 if [ "${near:-0}" -lt 40 ] || [ "${far:-0}" -lt 20 ]; then
@@ -78,6 +82,7 @@ fi
 step "Done"
 cat <<END
 Next:
+  $page     curves, scores, samples, memory: open it in a browser
   $bin/train --config $config --dry-run     the config, the parameters, memory and cost
   less $model/metrics.jsonl            what was logged (TensorBoard: tensorboard --logdir $model)
   README.md, "Train on your own text"

@@ -9,6 +9,6 @@ tools/setup.sh
 echo "== Build: build/release/bin"
 cmake --preset release >/dev/null
 cmake --build --preset release --parallel "$(nproc)" \
-  --target make_corpus tokenize train recall generate
+  --target make_corpus tokenize train recall generate evaluate report
 
 exec tools/demo.sh

@@ -4,6 +4,7 @@
 #include "simt/attention_bf16.h"
 #include "simt/attention_run.h"
 #include "simt/schedules.h"
+#include "support/attention_cases.h"
 #include "support/catch.h"
 
 using namespace flywheel;
