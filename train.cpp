@@ -22,6 +22,7 @@ Examples:
   train --config configs/demo.json --dry-run
   train --config my.json --set train.max_steps=2000 --set model.attention.window=128
   train --config my.json --resume
+  train --config my.json --set train.device=cuda --set train.precision=bfloat16
 
 docs/training.md describes every key of the config.)";
 

@@ -14,13 +14,14 @@ struct Size {
 }  // namespace
 
 ModelConfig model_named(const std::string& name) {
-  const std::map<std::string, Size> sizes{{"10m", {4096, 256, 10, 4, 4, 704}},
+  const std::map<std::string, Size> sizes{{"tiny", {256, 128, 2, 2, 2, 192}},
+                                          {"10m", {4096, 256, 10, 4, 4, 704}},
                                           {"124m", {50257, 768, 12, 12, 12, 3072}},
                                           {"135m", {49152, 576, 30, 9, 3, 1536}},  // SmolLM2
                                           {"360m", {50257, 1024, 24, 16, 16, 2816}}};
   const auto found = sizes.find(name);
-  require(found != sizes.end(), ErrorKind::Config, "--model {}: expected 10m, 124m, 135m or 360m",
-          name);
+  require(found != sizes.end(), ErrorKind::Config,
+          "--model {}: expected tiny, 10m, 124m, 135m or 360m", name);
   const Size& size = found->second;
   ModelConfig config;
   config.vocab_size = size.vocab_size;

@@ -161,6 +161,16 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
+// What kernels on a GPU do not take.
+void validate_for_gpu(const ModelConfig& model, ConfigFaults& faults) {
+  constexpr std::int64_t kLargestHead = 256;
+  const std::int64_t size = model.head_dim > 0
+                                ? model.head_dim
+                                : model.hidden_size / std::max<std::int64_t>(1, model.heads);
+  faults.require(size <= kLargestHead, "model.head_dim",
+                 fmt::format("{}; expected up to {} with train.device cuda", size, kLargestHead));
+}
+
 // What models can be, but not be trained as.
 void validate_trainable(const ModelConfig& model, ConfigFaults& faults) {
   faults.require(model.experts.count == 0, "model.experts.count",
@@ -179,6 +189,7 @@ void validate(const RunConfig& config, ConfigFaults& faults) {
     faults.add(json_fields::join("model", path), fault);
   });
   validate_trainable(config.model, faults);
+  if (config.train.device == DeviceChoice::Cuda) validate_for_gpu(config.model, faults);
   validate_data(config, faults);
   validate_optimization(config, faults);
   validate_batch(config, faults);

@@ -5,17 +5,17 @@
 #include <cstring>
 
 #include "attention/plan.h"
+#include "core/float16.h"
 #include "cuda/attention_plans.h"
 #include "cuda/device/check.h"
 #include "cuda/kernels/kernels.h"
-#include "simt/emulator/types.h"
 #include "support/catch.h"
 
 namespace flywheel::test {
 namespace {
 
 float to_bf16(double x) {
-  return simt::bf16_to_float(simt::round_to_bf16(static_cast<float>(x)));
+  return bf16_to_float(float_to_bf16(static_cast<float>(x)));
 }
 
 std::size_t at(std::int64_t index) {
@@ -27,7 +27,7 @@ class DeviceTensor {
  public:
   DeviceTensor(const std::vector<float>& values, std::int64_t heads, std::int64_t size)
       : memory_(std::ssize(values) * 2, "a tensor"), bits_(values.size()) {
-    std::transform(values.begin(), values.end(), bits_.begin(), simt::round_to_bf16);
+    std::transform(values.begin(), values.end(), bits_.begin(), float_to_bf16);
     cuda::check(cudaMemcpy(memory_.data(), bits_.data(), bits_.size() * 2, cudaMemcpyHostToDevice),
                 "upload");
     const std::int64_t tokens = std::ssize(values) / (heads * size);
@@ -37,7 +37,7 @@ class DeviceTensor {
     cuda::check(cudaMemcpy(bits_.data(), memory_.data(), bits_.size() * 2, cudaMemcpyDeviceToHost),
                 "download");
     std::vector<float> values(bits_.size());
-    std::transform(bits_.begin(), bits_.end(), values.begin(), simt::bf16_to_float);
+    std::transform(bits_.begin(), bits_.end(), values.begin(), bf16_to_float);
     return values;
   }
 

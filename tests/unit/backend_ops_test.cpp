@@ -171,7 +171,8 @@ TEST_CASE("the fronts let bf16 through on a GPU alone, and not beside f32", "[ba
     CountingBackend gpu(DeviceKind::Cuda);
     op_case.run(gpu, arguments.views);
     REQUIRE(gpu.calls == 1);
-    require_refused(op_case, Arguments(op_case).views, "bf16 on the CPU");
+    const bool moves_bytes = op_case.name.starts_with("copy ");
+    if (!moves_bytes) require_refused(op_case, Arguments(op_case).views, "bf16 on the CPU");
     const auto in_bf16 =
         std::count_if(op_case.operands.begin(), op_case.operands.end(),
                       [](const Operand& operand) { return operand.dtype == DType::BF16; });

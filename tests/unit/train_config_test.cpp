@@ -78,6 +78,12 @@ TEST_CASE("every fault of a config is reported, with its path") {
   require_contains(error_of([] { load(kSmallest, {"train.max_tokens=5"}); }), "not both");
   require_contains(error_of([] { load(kSmallest, {"train.micro_batch_sequences=7"}); }),
                    "expected a divisor of the 64 sequences");
+  require_contains(error_of([] { load(kSmallest, {"train.precision=bfloat16"}); }),
+                   "train.precision: the CPU computes in float32");
+  require_contains(error_of([] {
+                     load(kSmallest, {"train.device=cuda", "model.head_dim=264"});
+                   }),
+                   "model.head_dim: 264; expected up to 256 with train.device cuda");
 }
 
 TEST_CASE("the example of a schema validates what the reader accepts") {
@@ -141,10 +147,14 @@ TEST_CASE("what may change between a checkpoint and its resumption") {
   REQUIRE(compare_configs(before, now).noted.empty());
   now.train.max_steps = 20;
   now.optimizer.learning_rate = 1;
+  now.train.device = DeviceChoice::Cuda;
+  now.train.precision = Precision::Bfloat16;
   REQUIRE(compare_configs(before, now).refused.empty());
   REQUIRE(compare_configs(before, now).noted ==
           std::vector<std::string>{"optimizer.learning_rate: 0.01 in the checkpoint, now 1.0",
-                                   "train.max_steps: 12 in the checkpoint, now 20"});
+                                   "train.device: cpu in the checkpoint, now cuda",
+                                   "train.max_steps: 12 in the checkpoint, now 20",
+                                   "train.precision: float32 in the checkpoint, now bfloat16"});
   now.model.layers = 3;
   now.data.seed = 5;
   now.data.train[0].weight = 2;

@@ -1,0 +1,111 @@
+// What the trainer does on a GPU: its losses beside the CPU's, its speed, and that of attention.
+// tools/device_check.sh runs it; linked with the emulated GPU it is bench_device_emulated.
+
+#include <fmt/format.h>
+
+#include <cxxopts.hpp>
+#include <fstream>
+#include <string>
+
+#include "bench/device_attention.h"
+#include "bench/device_training.h"
+#include "bench/models.h"
+#include "core/error.h"
+#include "train/factory.h"
+
+namespace flywheel::bench {
+namespace {
+
+TrainConfig on_gpu() {
+  TrainConfig config;
+  config.device = DeviceChoice::Cuda;
+  config.precision = Precision::Bfloat16;
+  return config;
+}
+
+bool all_passed(const nlohmann::json& results) {
+  for (const auto& result : results) {
+    if (!result["passed"].get<bool>()) return false;
+  }
+  return true;
+}
+
+TrainingSetting setting_of(const cxxopts::ParseResult& flags, const std::string& model) {
+  TrainingSetting setting;
+  setting.model = model_named(model);
+  setting.model.attention.window = flags["window"].as<std::int64_t>();
+  setting.sequence = flags["sequence"].as<std::int64_t>();
+  setting.batch = flags["batch"].as<std::int64_t>();
+  setting.steps = flags["steps"].as<int>();
+  return setting;
+}
+
+// The exit code.
+int run(const cxxopts::ParseResult& flags) {
+  const auto gpu = make_backend(on_gpu());
+  fmt::print("{}\n", gpu->description());
+  if (flags.count("probe") > 0) return 0;
+  const auto cpu = make_backend({});
+  const double peak = peak_flops(on_gpu()).value;
+
+  TrainingSetting compared = setting_of(flags, flags["compared-model"].as<std::string>());
+  compared.batch = 1;
+  compared.steps = 3;
+  nlohmann::json results{{"commit", flags["commit"].as<std::string>()},
+                         {"device", gpu->description()},
+                         {"peak_flops", peak}};
+  results["losses"] = compare_losses(*gpu, *cpu, compared);
+  const std::string model = flags["model"].as<std::string>();
+  results["model"] = model;
+  results["training"] = time_training(*gpu, setting_of(flags, model), peak);
+  AttentionSetting attention;
+  attention.lengths = flags["lengths"].as<std::vector<std::int64_t>>();
+  attention.tokens = flags["batch"].as<std::int64_t>() * flags["sequence"].as<std::int64_t>();
+  attention.heads = flags["heads"].as<std::int64_t>();
+  attention.head_size = 64;
+  attention.window = flags["window"].as<std::int64_t>();
+  attention.budget_seconds = flags["budget"].as<double>();
+  results["attention"] = time_attention(*gpu, attention);
+  if (flags.count("json") > 0) {
+    std::ofstream(flags["json"].as<std::string>()) << results.dump(2) << "\n";
+  }
+  const bool passed = all_passed(results["losses"]) && all_passed(results["training"]);
+  fmt::print("\n{}\n", passed ? "all passed" : "FAILED: see above");
+  return passed ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace flywheel::bench
+
+int main(int argc, char** argv) {
+  using Lengths = std::vector<std::int64_t>;
+  cxxopts::Options options("bench_device", "The trainer on a GPU: losses, speed, attention.");
+  options.add_options()("probe", "only say which GPU there is (code 5: none)")(
+      "model", "tiny, 10m or 360m", cxxopts::value<std::string>()->default_value("360m"))(
+      "compared-model", "compared with float32 on the CPU",
+      cxxopts::value<std::string>()->default_value("10m"))(
+      "sequence", "tokens of a sequence", cxxopts::value<std::int64_t>()->default_value("2048"))(
+      "batch", "sequences of a step", cxxopts::value<std::int64_t>()->default_value("32"))(
+      "steps", "steps of each pattern", cxxopts::value<int>()->default_value("8"))(
+      "window", "of swa and sa", cxxopts::value<std::int64_t>()->default_value("256"))(
+      "lengths", "of sequences of attention",
+      cxxopts::value<Lengths>()->default_value("2048,8192,32768"))(
+      "heads", "of attention", cxxopts::value<std::int64_t>()->default_value("16"))(
+      "budget", "seconds of a measurement", cxxopts::value<double>()->default_value("0.5"))(
+      "commit", "noted in the file", cxxopts::value<std::string>()->default_value(""))(
+      "json", "write the figures to this file", cxxopts::value<std::string>())("help", "this text");
+  try {
+    const auto flags = options.parse(argc, argv);
+    if (flags.count("help")) {
+      fmt::print("{}\n", options.help());
+      return 0;
+    }
+    return flywheel::bench::run(flags);
+  } catch (const flywheel::Error& error) {
+    fmt::print(stderr, "bench_device: {}\n", error.what());
+    return flywheel::exit_code(error.kind());
+  } catch (const cxxopts::exceptions::exception& error) {
+    fmt::print(stderr, "bench_device: {}\n", error.what());
+    return 2;
+  }
+}
