@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cxxopts.hpp>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "bench/device_attention.h"
@@ -23,11 +25,54 @@ TrainConfig on_gpu() {
   return config;
 }
 
-bool all_passed(const nlohmann::json& results) {
-  for (const auto& result : results) {
-    if (!result["passed"].get<bool>()) return false;
+nlohmann::json json_of(const LossComparison& c) {
+  return {{"pattern", c.pattern},
+          {"bf16", c.bf16},
+          {"float32_cpu", c.float32},
+          {"largest_relative_difference", c.difference},
+          {"passed", c.passed}};
+}
+
+nlohmann::json json_of(const TrainingFigures& f) {
+  return {{"pattern", f.pattern},
+          {"losses", f.losses},
+          {"step_ms", f.step_seconds * 1e3},
+          {"tokens_per_second", f.tokens_per_second},
+          {"mfu", f.mfu ? nlohmann::json(*f.mfu) : nlohmann::json()},
+          {"passed", f.passed}};
+}
+
+nlohmann::json json_of(const AttentionFigures& f) {
+  return {{"pattern", f.pattern},
+          {"length", f.length},
+          {"tokens", f.tokens},
+          {"visible_keys", f.visible_keys},
+          {"forward_ms", f.forward_seconds * 1e3},
+          {"backward_ms", f.backward_seconds * 1e3},
+          {"forward_tflops", f.forward_tflops},
+          {"backward_tflops", f.backward_tflops},
+          {"speed_up_over_full", f.speed_up}};
+}
+
+template <class Figures>
+nlohmann::json json_of(const std::vector<Figures>& all) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Figures& figures : all) list.push_back(json_of(figures));
+  return list;
+}
+
+template <class Figures>
+bool all_passed(const std::vector<Figures>& all) {
+  return std::all_of(all.begin(), all.end(), [](const Figures& f) { return f.passed; });
+}
+
+// The arguments, as they were given.
+std::string command_of(const cxxopts::ParseResult& flags) {
+  std::string command = "bench_device";
+  for (const auto& argument : flags.arguments()) {
+    command += " --" + argument.key() + " " + argument.value();
   }
-  return true;
+  return command;
 }
 
 TrainingSetting setting_of(const cxxopts::ParseResult& flags, const std::string& model) {
@@ -51,13 +96,9 @@ int run(const cxxopts::ParseResult& flags) {
   TrainingSetting compared = setting_of(flags, flags["compared-model"].as<std::string>());
   compared.batch = 1;
   compared.steps = 3;
-  nlohmann::json results{{"commit", flags["commit"].as<std::string>()},
-                         {"device", gpu->description()},
-                         {"peak_flops", peak}};
-  results["losses"] = compare_losses(*gpu, *cpu, compared);
-  const std::string model = flags["model"].as<std::string>();
-  results["model"] = model;
-  results["training"] = time_training(*gpu, setting_of(flags, model), peak);
+  const auto losses = compare_losses(*gpu, *cpu, compared);
+  const auto training =
+      time_training(*gpu, setting_of(flags, flags["model"].as<std::string>()), peak);
   AttentionSetting attention;
   attention.lengths = flags["lengths"].as<std::vector<std::int64_t>>();
   attention.tokens = flags["batch"].as<std::int64_t>() * flags["sequence"].as<std::int64_t>();
@@ -65,11 +106,18 @@ int run(const cxxopts::ParseResult& flags) {
   attention.head_size = 64;
   attention.window = flags["window"].as<std::int64_t>();
   attention.budget_seconds = flags["budget"].as<double>();
-  results["attention"] = time_attention(*gpu, attention);
+  const auto times = time_attention(*gpu, attention);
   if (flags.count("json") > 0) {
+    const nlohmann::json results{{"commit", flags["commit"].as<std::string>()},
+                                 {"command", command_of(flags)},
+                                 {"device", gpu->description()},
+                                 {"peak_flops", peak},
+                                 {"losses", json_of(losses)},
+                                 {"training", json_of(training)},
+                                 {"attention", json_of(times)}};
     std::ofstream(flags["json"].as<std::string>()) << results.dump(2) << "\n";
   }
-  const bool passed = all_passed(results["losses"]) && all_passed(results["training"]);
+  const bool passed = all_passed(losses) && all_passed(training);
   fmt::print("\n{}\n", passed ? "all passed" : "FAILED: see above");
   return passed ? 0 : 1;
 }

@@ -51,12 +51,8 @@ double seconds_of(Backend& backend, double budget, const Call& call) {
   return timed(static_cast<int>(std::min(budget / once, 1000.0)) + 1);
 }
 
-struct Timing {
-  double forward = 0, backward = 0;  // seconds
-};
-
-Timing time_pattern(Backend& backend, const AttentionPattern& pattern, std::int64_t length,
-                    const AttentionSetting& setting, double& visible) {
+AttentionFigures time_pattern(Backend& backend, const AttentionPattern& pattern,
+                              std::int64_t length, const AttentionSetting& setting) {
   const std::int64_t sequences = std::max<std::int64_t>(1, setting.tokens / length);
   const std::int64_t tokens = sequences * length;
   std::vector<std::int32_t> cu_seqlens;
@@ -66,7 +62,6 @@ Timing time_pattern(Backend& backend, const AttentionPattern& pattern, std::int6
   AttentionPlan plan(pattern, backend.attention_tile(), tokens, sequences);
   plan.prepare(cu_seqlens, PermutationKey{1}, 0);
   backend.upload_plan(plan);
-  visible = mean_visible_keys(plan);
   const Heads q(backend, tokens, setting, 0), k(backend, tokens, setting, 1),
       v(backend, tokens, setting, 2), dout(backend, tokens, setting, 3);
   const Heads out(backend, tokens, setting, 4), dq(backend, tokens, setting, 5),
@@ -76,56 +71,47 @@ Timing time_pattern(Backend& backend, const AttentionPattern& pattern, std::int6
   const TensorView lse(lse_memory->data(), DType::F32, Shape{setting.heads, tokens},
                        backend.device());
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(setting.head_size)));
-  Timing timing;
-  timing.forward = seconds_of(backend, setting.budget_seconds, [&] {
+  AttentionFigures figures{.pattern = std::string(name_of_enum(pattern.kind)),
+                           .length = length,
+                           .tokens = tokens,
+                           .visible_keys = mean_visible_keys(plan)};
+  figures.forward_seconds = seconds_of(backend, setting.budget_seconds, [&] {
     ops::attention_forward(backend, {out.view, lse, q.view, k.view, v.view, &plan, scale});
   });
-  timing.backward = seconds_of(backend, setting.budget_seconds, [&] {
+  figures.backward_seconds = seconds_of(backend, setting.budget_seconds, [&] {
     ops::attention_backward(backend, {dq.view, dk.view, dv.view, dout.view, out.view, lse, q.view,
                                       k.view, v.view, &plan, scale});
   });
-  return timing;
+  const double pairs = figures.visible_keys * static_cast<double>(tokens * setting.heads);
+  const auto size = static_cast<double>(setting.head_size);
+  figures.forward_tflops = 4e-12 * size * pairs / figures.forward_seconds;
+  figures.backward_tflops = 10e-12 * size * pairs / figures.backward_seconds;
+  return figures;
 }
 
 }  // namespace
 
-nlohmann::json time_attention(Backend& backend, const AttentionSetting& setting) {
-  nlohmann::json results = nlohmann::json::array();
+std::vector<AttentionFigures> time_attention(Backend& backend, const AttentionSetting& setting) {
+  std::vector<AttentionFigures> all;
   fmt::print(
       "\nattention   length   keys   forward ms  TFLOP/s   backward ms  TFLOP/s   over full\n");
   for (const std::int64_t length : setting.lengths) {
-    Timing full;
+    double full = 0;
     for (const AttentionKind kind : {AttentionKind::Full, AttentionKind::Swa, AttentionKind::Sa}) {
       AttentionPattern pattern{kind};
       if (kind != AttentionKind::Full) pattern.window = setting.window;
-      double visible = 0;
-      const Timing timing = time_pattern(backend, pattern, length, setting, visible);
-      if (kind == AttentionKind::Full) full = timing;
-      const std::int64_t sequences = std::max<std::int64_t>(1, setting.tokens / length);
-      const double pairs =
-          visible * static_cast<double>(sequences * length * setting.heads * setting.head_size);
-      const double forward = 4e-12 * pairs / timing.forward;
-      const double backward = 10e-12 * pairs / timing.backward;
-      const double speed_up = (full.forward + full.backward) / (timing.forward + timing.backward);
-      const std::string name(name_of_enum(kind));
-      fmt::print("{:10} {:7} {:6.0f} {:12.3f} {:8.2f} {:13.3f} {:8.2f} {:11.2f}\n", name, length,
-                 visible, timing.forward * 1e3, forward, timing.backward * 1e3, backward, speed_up);
+      AttentionFigures f = time_pattern(backend, pattern, length, setting);
+      const double seconds = f.forward_seconds + f.backward_seconds;
+      if (kind == AttentionKind::Full) full = seconds;
+      f.speed_up = full / seconds;
+      fmt::print("{:10} {:7} {:6.0f} {:12.3f} {:8.2f} {:13.3f} {:8.2f} {:11.2f}\n", f.pattern,
+                 length, f.visible_keys, f.forward_seconds * 1e3, f.forward_tflops,
+                 f.backward_seconds * 1e3, f.backward_tflops, f.speed_up);
       std::fflush(stdout);
-      results.push_back({{"pattern", name},
-                         {"length", length},
-                         {"tokens", sequences * length},
-                         {"heads", setting.heads},
-                         {"head_size", setting.head_size},
-                         {"window", setting.window},
-                         {"visible_keys", visible},
-                         {"forward_ms", timing.forward * 1e3},
-                         {"backward_ms", timing.backward * 1e3},
-                         {"forward_tflops", forward},
-                         {"backward_tflops", backward},
-                         {"speed_up_over_full", speed_up}});
+      all.push_back(std::move(f));
     }
   }
-  return results;
+  return all;
 }
 
 }  // namespace flywheel::bench

@@ -80,53 +80,46 @@ Run train(Backend& backend, const TrainingSetting& setting, const char* pattern,
 
 }  // namespace
 
-nlohmann::json time_training(Backend& device, const TrainingSetting& setting, double peak) {
-  nlohmann::json results = nlohmann::json::array();
+std::vector<TrainingFigures> time_training(Backend& device, const TrainingSetting& setting,
+                                           double peak) {
+  std::vector<TrainingFigures> all;
   fmt::print("\ntraining     first loss  last loss   step ms     tokens/s     MFU\n");
   for (const char* pattern : kPatterns) {
     const Run run = train(device, setting, pattern, Precision::Bfloat16);
     const double rate = static_cast<double>(setting.batch * setting.sequence) / run.best_seconds;
     const double work =
         Transformer::cost(with_pattern(setting.model, pattern), setting.sequence).flops_per_token;
-    const bool passed = run.losses.back() < run.losses.front();
-    const std::string mfu = peak > 0 ? fmt::format("{:.1f}%", 100 * rate * work / peak) : "unknown";
-    fmt::print("{:10} {:12.4f} {:10.4f} {:9.1f} {:12.0f} {:>7}{}\n", pattern, run.losses.front(),
-               run.losses.back(), run.best_seconds * 1e3, rate, mfu,
-               passed ? "" : "  FAILED: the loss did not fall");
+    TrainingFigures f{pattern, run.losses, run.best_seconds,
+                      rate,    {},         run.losses.back() < run.losses.front()};
+    if (peak > 0) f.mfu = rate * work / peak;
+    fmt::print("{:10} {:12.4f} {:10.4f} {:9.1f} {:12.0f} {:>7}{}\n", pattern, f.losses.front(),
+               f.losses.back(), f.step_seconds * 1e3, rate,
+               f.mfu ? fmt::format("{:.1f}%", 100 * *f.mfu) : "unknown",
+               f.passed ? "" : "  FAILED: the loss did not fall");
     std::fflush(stdout);
-    results.push_back({{"pattern", pattern},
-                       {"tokens_a_step", setting.batch * setting.sequence},
-                       {"losses", run.losses},
-                       {"step_ms", run.best_seconds * 1e3},
-                       {"tokens_per_second", rate},
-                       {"mfu", peak > 0 ? nlohmann::json(rate * work / peak) : nlohmann::json()},
-                       {"passed", passed}});
+    all.push_back(std::move(f));
   }
-  return results;
+  return all;
 }
 
-nlohmann::json compare_losses(Backend& device, Backend& cpu, const TrainingSetting& setting) {
+std::vector<LossComparison> compare_losses(Backend& device, Backend& cpu,
+                                           const TrainingSetting& setting) {
   constexpr double kAllowed = 0x1p-7;
-  nlohmann::json results = nlohmann::json::array();
+  std::vector<LossComparison> all;
   fmt::print("\nlosses in bf16 beside float32 on the CPU, {} steps\n", setting.steps);
   for (const char* pattern : kPatterns) {
-    const Run ours = train(device, setting, pattern, Precision::Bfloat16);
-    const Run theirs = train(cpu, setting, pattern, Precision::Float32);
-    double largest = 0;
-    for (std::size_t i = 0; i < ours.losses.size(); ++i) {
-      largest = std::max(largest, std::abs(ours.losses[i] / theirs.losses[i] - 1));
+    LossComparison c{pattern, train(device, setting, pattern, Precision::Bfloat16).losses,
+                     train(cpu, setting, pattern, Precision::Float32).losses};
+    for (std::size_t i = 0; i < c.bf16.size(); ++i) {
+      c.difference = std::max(c.difference, std::abs(c.bf16[i] / c.float32[i] - 1));
     }
-    const bool passed = largest <= kAllowed;
-    fmt::print("{:10} {:12.4f} {:12.4f}   off by {:.1e} at most{}\n", pattern, ours.losses.back(),
-               theirs.losses.back(), largest, passed ? "" : "  FAILED");
+    c.passed = c.difference <= kAllowed;
+    fmt::print("{:10} {:12.4f} {:12.4f}   off by {:.1e} at most{}\n", pattern, c.bf16.back(),
+               c.float32.back(), c.difference, c.passed ? "" : "  FAILED");
     std::fflush(stdout);
-    results.push_back({{"pattern", pattern},
-                       {"bf16", ours.losses},
-                       {"float32_cpu", theirs.losses},
-                       {"largest_relative_difference", largest},
-                       {"passed", passed}});
+    all.push_back(std::move(c));
   }
-  return results;
+  return all;
 }
 
 }  // namespace flywheel::bench

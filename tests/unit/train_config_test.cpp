@@ -150,11 +150,12 @@ TEST_CASE("what may change between a checkpoint and its resumption") {
   now.train.device = DeviceChoice::Cuda;
   now.train.precision = Precision::Bfloat16;
   REQUIRE(compare_configs(before, now).refused.empty());
-  REQUIRE(compare_configs(before, now).noted ==
-          std::vector<std::string>{"optimizer.learning_rate: 0.01 in the checkpoint, now 1.0",
-                                   "train.device: cpu in the checkpoint, now cuda",
-                                   "train.max_steps: 12 in the checkpoint, now 20",
-                                   "train.precision: float32 in the checkpoint, now bfloat16"});
+  REQUIRE(
+      compare_configs(before, now).noted ==
+      std::vector<std::string>{"optimizer.learning_rate: 0.01 in the checkpoint, now 1.0",
+                               R"(train.device: "cpu" in the checkpoint, now "cuda")",
+                               "train.max_steps: 12 in the checkpoint, now 20",
+                               R"(train.precision: "float32" in the checkpoint, now "bfloat16")"});
   now.model.layers = 3;
   now.data.seed = 5;
   now.data.train[0].weight = 2;
