@@ -58,7 +58,8 @@ Run train(Backend& backend, const TrainingSetting& setting, const char* pattern,
                     {.max_tokens = count, .max_sequences = setting.batch, .precision = precision});
   model.initialize(kSeed);
   const OptimizerConfig config;
-  Optimizer optimizer(backend, model.parameters(), config, kSeed);
+  SingleCommunicator only_rank;
+  Optimizer optimizer(backend, model, only_rank, config, false, kSeed);
   const Tokens tokens(setting);
   Run run;
   for (int step = 1; step <= setting.steps; ++step) {

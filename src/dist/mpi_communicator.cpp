@@ -1,5 +1,8 @@
 #include "dist/mpi_communicator.h"
 
+// Not the C++ classes that MPI 3 removed.
+#define OMPI_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX
 #include <mpi.h>
 #include <sched.h>
 

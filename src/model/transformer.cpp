@@ -145,8 +145,8 @@ void Transformer::round_weights(std::uint64_t seed, std::int64_t update) {
   }
 }
 
-TensorView Transformer::Impl::slab(std::byte* memory) const {
-  return {memory, DType::F32, {layout.bytes / size_of(DType::F32)}, backend.device()};
+TensorView Transformer::Impl::slab(std::byte* begin) const {
+  return {begin, DType::F32, {layout.bytes / size_of(DType::F32)}, backend.device()};
 }
 
 TensorView Transformer::parameter_slab() const {

@@ -19,7 +19,7 @@ struct Transformer::Impl {
     return {parameter_memory->data(), gradient_memory ? gradient_memory->data() : nullptr,
             rounded_memory ? rounded_memory->data() : nullptr, backend.device()};
   }
-  TensorView slab(std::byte* memory) const;  // all of it, flat
+  TensorView slab(std::byte* begin) const;  // all of it, flat
   void list_parameters();
   void build_layers();
   void upload_rope();

@@ -1,4 +1,6 @@
 // `train` under mpirun, as a user starts it.
+#include <fmt/format.h>
+
 #include <map>
 #include <sstream>
 

@@ -1,4 +1,5 @@
 // Several ranks, here threads, train as one does.
+#include "core/file_io.h"
 #include "support/catch.h"
 #include "support/errors.h"
 #include "support/local_ranks.h"
@@ -26,6 +27,12 @@ struct Outcome {
   std::vector<double> losses;
   double validation = 0;
 };
+
+// Where a trial saves.
+CheckpointStore make_store(const std::filesystem::path& folder, const RunConfig& config) {
+  create_folders(folder);
+  return {folder, config.checkpoint};
+}
 
 // The first rank saves the last step.
 Outcome train(const RunConfig& config, std::int64_t ranks, CheckpointStore& store,
@@ -64,7 +71,7 @@ TEST_CASE("any number of ranks reads the same data and computes the same losses"
   const test::TemporaryFolder data;
   RunConfig config = ranks_run(data.path());
   const test::TemporaryFolder folder;
-  CheckpointStore one(folder.path() / "one", config.checkpoint);
+  CheckpointStore one = make_store(folder.path() / "one", config);
   const Outcome alone = train(config, 1, one);
   REQUIRE(alone.losses.back() < alone.losses.front());
   for (const bool sharded : {true, false}) {
@@ -72,7 +79,7 @@ TEST_CASE("any number of ranks reads the same data and computes the same losses"
     for (const std::int64_t ranks : {2, 4, 8}) {
       INFO(ranks << " ranks, sharded: " << sharded);
       const auto run = folder.path() / fmt::format("{}_{}", ranks, sharded);
-      CheckpointStore store(run, config.checkpoint);
+      CheckpointStore store = make_store(run, config);
       require_close(train(config, ranks, store), alone);
     }
   }
@@ -82,13 +89,13 @@ TEST_CASE("a checkpoint of any number of ranks goes on with another", "[ranks]")
   const test::TemporaryFolder data;
   const RunConfig config = ranks_run(data.path());
   const test::TemporaryFolder folder;
-  CheckpointStore one(folder.path() / "one", config.checkpoint);
+  CheckpointStore one = make_store(folder.path() / "one", config);
   train(config, 1, one);
   const Outcome expected = train(config, 1, one, kSteps);
-  CheckpointStore other(folder.path() / "other", config.checkpoint);
+  CheckpointStore other = make_store(folder.path() / "other", config);
   train(config, 4, other);
   require_close(train(config, 2, other, kSteps), expected);
-  CheckpointStore last(folder.path() / "last", config.checkpoint);
+  CheckpointStore last = make_store(folder.path() / "last", config);
   train(config, 2, last);
   require_close(train(config, 1, last, kSteps), expected);
 }
@@ -97,7 +104,7 @@ TEST_CASE("ranks that cannot share a batch say so", "[ranks]") {
   const test::TemporaryFolder data;
   const RunConfig config = ranks_run(data.path());
   const test::TemporaryFolder folder;
-  CheckpointStore store(folder.path(), config.checkpoint);
+  CheckpointStore store = make_store(folder.path(), config);
   test::require_contains(test::error_of([&] { train(config, 3, store); }),
                          "train.global_batch_tokens: 8 sequences of");
 }
