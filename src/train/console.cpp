@@ -15,6 +15,8 @@ namespace {
 
 bool is_capable_terminal(std::FILE* out) {
   if (out == nullptr) return false;
+  // mpirun's pseudo-terminal says nothing of where the output goes.
+  if (std::getenv("OMPI_COMM_WORLD_RANK") != nullptr) return false;
   const char* term = std::getenv("TERM");
   return isatty(fileno(out)) == 1 && std::getenv("NO_COLOR") == nullptr && term != nullptr &&
          std::string_view(term) != "dumb";

@@ -308,7 +308,9 @@ void train_as_rank(const RunConfig& config, const RunOptions& options, Communica
     console.line(fmt::format("look at it:\n  {} {}", options.report_program,
                              shell_quote(config.checkpoint.folder)));
   } else {
-    console.line("resume with:\n  " + options.resume_command);
+    const std::string launcher =
+        ranks.ranks() > 1 ? fmt::format("mpirun -n {} ", ranks.ranks()) : "";
+    console.line("resume with:\n  " + launcher + options.resume_command);
   }
 }
 

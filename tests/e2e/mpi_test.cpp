@@ -104,6 +104,7 @@ TEST_CASE("an interrupted job saves and says how to go on", "[mpi]") {
   ranks.signal_last("TERM");
   REQUIRE(job.wait() == 0);
   require_contains(ranks.log(), "resume with:");
+  require_contains(ranks.log(), "mpirun -n 2 ");
 }
 
 TEST_CASE("a rank that dies ends the job", "[mpi]") {
