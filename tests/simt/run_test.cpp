@@ -1,7 +1,7 @@
 // Runs with train.device cuda on the emulated GPU.
 #include "simt/emulator/config.h"
 #include "simt/emulator/streams.h"
-#include "support/errors.h"
+#include "support/observed_backend.h"
 #include "support/run_config.h"
 #include "support/run_with_stops.h"
 
@@ -79,6 +79,30 @@ TEST_CASE("a model in bf16 draws samples and validates while it is trained", "[s
   config.train.precision = Precision::Float32;
   Trainer in_float32(config, *backend);
   CHECK(in_bf16.validate() == Approx(in_float32.validate()).epsilon(1e-2));
+}
+
+TEST_CASE("the memory of a model in bf16 is planned, and allocated as planned", "[simt]") {
+  const TemporaryFolder data;
+  const auto activations_in = [&](Precision precision) {
+    const RunConfig config = gpu_run(data, precision);
+    const auto gpu = make_backend(config.train);
+    ObservedBackend backend(*gpu);
+    const Transformer model(config.model, backend, limits_of(config));
+    std::int64_t planned = 0;
+    for (const MemoryLine& line : Transformer::memory(config.model, limits_of(config))) {
+      planned += line.bytes;
+    }
+    std::int64_t allocated = 0;
+    std::int64_t activations = 0;
+    for (const auto& [name, bytes] : backend.allocations()) {
+      allocated += bytes;
+      if (name == "activations") activations = bytes;
+    }
+    CHECK(allocated == planned);
+    return activations;
+  };
+  // Statistics of rows, losses and tokens keep their size.
+  CHECK(10 * activations_in(Precision::Bfloat16) < 6 * activations_in(Precision::Float32));
 }
 
 TEST_CASE("an unknown GPU has no peak", "[simt]") {
