@@ -1,5 +1,8 @@
 #include <hwy/targets.h>
 
+#include <cmath>
+#include <vector>
+
 #include "backend/ops.h"
 #include "cpu/cpu_backend.h"
 #include "parity/op_case.h"
@@ -46,6 +49,26 @@ TEST_CASE("every op gives the same bits at any number of threads", "[parity]") {
       REQUIRE(same_bits(expected, run_on(*two, op_case)));
       REQUIRE(same_bits(expected, run_on(*three, op_case)));
     }
+  });
+}
+
+TEST_CASE("a loss keeps the many small terms of a large vocabulary", "[parity]") {
+  constexpr std::int64_t kVocabulary = 50'000;
+  constexpr float kSmall = -17;  // e^-17 is below half a unit in the last place of 1
+  for_each_target([&](const char* target) {
+    const auto backend = make_cpu_backend(1);
+    std::vector<float> logits(kVocabulary, kSmall);
+    logits[0] = 0;
+    float loss = 0;
+    std::int32_t token = 0;
+    ops::cross_entropy(*backend, {.losses = {&loss, DType::F32, Shape{1}},
+                                  .most_likely = {},
+                                  .logits = {logits.data(), DType::F32, Shape{1, kVocabulary}},
+                                  .targets = {&token, DType::I32, Shape{1}},
+                                  .vocab_size = kVocabulary});
+    INFO(target);
+    const double exact = std::log1p((kVocabulary - 1) * std::exp(double{kSmall}));
+    CHECK(std::abs(loss - exact) < 2e-6);
   });
 }
 
