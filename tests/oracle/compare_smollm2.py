@@ -31,7 +31,7 @@ from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-SUBJECTS = ["abstract_algebra", "anatomy", "high_school_geography", "management", "philosophy"]
+SUBJECTS = ["abstract_algebra", "anatomy", "management"]
 TASKS = ["lambada_openai", "lambada_standard", "piqa", "winogrande", "openbookqa", "arc_easy", "arc_challenge", "hellaswag", "boolq",
          "sciq", "wikitext", *("mmlu_" + s for s in SUBJECTS)]  # fmt: skip
 MAX_LENGTH = {"wikitext": 2048}  # of others: the model's 8192, which none reaches
@@ -137,7 +137,7 @@ def score_with_evaluate(task, options, limit):
                     "--max_length", str(MAX_LENGTH.get(task, 0)), "--log_samples", "--output_path", output],
                    check=True, capture_output=True)  # fmt: skip
     results = json.loads(next(output.glob("*/results_*.json")).read_text())
-    samples = [json.loads(line) for line in next(output.glob("*/samples_*.jsonl")).read_text().splitlines()]
+    samples = [json.loads(line) for line in next(output.glob("*/samples_*.jsonl")).read_text().split("\n")[:-1]]
     return numbers(task, samples, results) | {"seconds": time.time() - started}
 
 
