@@ -89,8 +89,6 @@ AttentionPlans::~AttentionPlans() = default;
 void AttentionPlans::upload(const AttentionPlan& plan, Uploads& uploads, const Stream& stream) {
   require(plan.tile() == kAttentionTile, ErrorKind::Internal,
           "a plan has tiles of {} ranks; the CUDA backend walks {}", plan.tile(), kAttentionTile);
-  require(plan.pattern().kind != AttentionKind::Moba, ErrorKind::Config,
-          "moba is not on the CUDA backend yet: take the CPU");
   std::unique_ptr<Copy>& copy = copies_[&plan];
   if (!copy) copy = std::make_unique<Copy>();
   copy->even_tokens = list_tiles(plan, tiles_);

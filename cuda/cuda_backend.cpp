@@ -105,7 +105,7 @@ class CudaBackend final : public Backend {
     cuda::split_heads_backward(args, workspace_, stream_.get());
   }
   void attention_forward(const AttentionForward& args) override {
-    cuda::attention_forward(args, plans_.at(*args.plan), stream_.get());
+    cuda::attention_forward(args, plans_.at(*args.plan), workspace_, stream_.get());
   }
   void attention_backward(const AttentionBackward& args) override {
     cuda::attention_backward(args, plans_.at(*args.plan), workspace_, stream_.get());

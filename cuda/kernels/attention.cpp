@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "attention/plan.h"
 #include "core/error.h"
-#include "cuda/kernels/attention_args.h"
+#include "cuda/kernels/attention_moba.h"
 
 namespace flywheel::cuda {
 namespace {
@@ -43,6 +44,12 @@ AttentionArgs common_args(const Args& args, const DevicePlan& plan) {
   return attention;
 }
 
+std::int64_t longest(const AttentionPlan& plan) {
+  std::int64_t length = 0;
+  for (std::int64_t s = 0; s < plan.sequences(); ++s) length = std::max(length, plan.length(s));
+  return length;
+}
+
 }  // namespace
 
 void check_head_size(std::int64_t size, std::int64_t step) {
@@ -52,10 +59,16 @@ void check_head_size(std::int64_t size, std::int64_t step) {
           step, kLargest);
 }
 
-void attention_forward(const AttentionForward& args, const DevicePlan& plan, cudaStream_t stream) {
+void attention_forward(const AttentionForward& args, const DevicePlan& plan,
+                       const Workspace& workspace, cudaStream_t stream) {
   if (args.q.elements() == 0) return;
   const AttentionArgs a = common_args(args, plan);
-  if (fits_tensor_cores(args.q.dtype, a, {a.q, a.k, a.v, a.out})) {
+  const AttentionPattern& pattern = args.plan->pattern();
+  const std::int64_t length = longest(*args.plan);
+  if (pattern.kind == AttentionKind::Moba && !pattern.sees_all(length)) {
+    moba_attention_forward(a, {pattern.block, pattern.top_k, length}, args.q.dtype, workspace,
+                           stream);
+  } else if (fits_tensor_cores(args.q.dtype, a, {a.q, a.k, a.v, a.out})) {
     mma_attention_forward(a, stream);
   } else {
     plain_attention_forward(a, args.q.dtype, stream);
@@ -64,6 +77,8 @@ void attention_forward(const AttentionForward& args, const DevicePlan& plan, cud
 
 void attention_backward(const AttentionBackward& args, const DevicePlan& plan,
                         const Workspace& workspace, cudaStream_t stream) {
+  require(args.plan->pattern().kind != AttentionKind::Moba, ErrorKind::Internal,
+          "moba has no backward pass");
   if (args.q.elements() == 0) return;
   AttentionArgs a = common_args(args, plan);
   a.dout = rows_of(args.dout);

@@ -381,22 +381,6 @@ __global__ void __launch_bounds__(kThreads<kSize>, 1) plain_dkv_kernel(Attention
   }
 }
 
-template <class F>
-void for_size(std::int32_t size, const F& f) {
-  if (size <= 64) return f.template operator()<64>();
-  if (size <= 128) return f.template operator()<128>();
-  f.template operator()<256>();
-}
-
-// f.operator()<T, kSize>() with the type and the least size that holds a head.
-template <class F>
-void for_type_and_size(DType dtype, std::int32_t size, const F& f) {
-  for_size(size, [&]<int kSize>() {
-    dtype == DType::BF16 ? f.template operator()<bf16, kSize>()
-                         : f.template operator()<float, kSize>();
-  });
-}
-
 unsigned blocks_of(const AttentionArgs& args, std::int64_t heads) {
   return static_cast<unsigned>(args.plan.tile_count * kParts * heads);
 }
@@ -404,14 +388,14 @@ unsigned blocks_of(const AttentionArgs& args, std::int64_t heads) {
 }  // namespace
 
 void plain_attention_forward(const AttentionArgs& args, DType dtype, cudaStream_t stream) {
-  for_type_and_size(dtype, args.size, [&]<class T, int kSize>() {
+  for_head(dtype, args.size, [&]<class T, int kSize>() {
     launch<plain_forward_kernel<T, kSize>>(blocks_of(args, args.heads), kThreads<kSize>,
                                            sizeof(Shared<kSize>), stream, args);
   });
 }
 
 void plain_attention_backward(const AttentionArgs& args, DType dtype, cudaStream_t stream) {
-  for_type_and_size(dtype, args.size, [&]<class T, int kSize>() {
+  for_head(dtype, args.size, [&]<class T, int kSize>() {
     launch<plain_dq_kernel<T, kSize>>(blocks_of(args, args.heads), kThreads<kSize>,
                                       sizeof(Shared<kSize>), stream, args);
     launch<plain_dkv_kernel<T, kSize>>(blocks_of(args, args.kv_heads), kThreads<kSize>,

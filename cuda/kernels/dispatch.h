@@ -35,4 +35,16 @@ void for_dtype(DType dtype, bool packed, const F& f) {
   }
 }
 
+// f.operator()<T, kSize>() with the type and the least size that holds a head.
+template <class F>
+void for_head(DType dtype, std::int64_t size, const F& f) {
+  const auto with_type = [&]<int kSize>() {
+    dtype == DType::BF16 ? f.template operator()<bf16, kSize>()
+                         : f.template operator()<float, kSize>();
+  };
+  if (size <= 64) return with_type.template operator()<64>();
+  if (size <= 128) return with_type.template operator()<128>();
+  with_type.template operator()<256>();
+}
+
 }  // namespace flywheel::cuda

@@ -40,7 +40,9 @@ void split_heads_backward(const SplitHeadsBackward& args, const Workspace& works
                           cudaStream_t stream);
 // Head sizes are multiples of 8 up to 256 (Error Shape). dk and dv sum over the query heads that
 // share them, in order. On tensor cores with bf16, head sizes 64 and 128, rows aligned to 16 bytes.
-void attention_forward(const AttentionForward& args, const DevicePlan& plan, cudaStream_t stream);
+// moba has no backward pass.
+void attention_forward(const AttentionForward& args, const DevicePlan& plan,
+                       const Workspace& workspace, cudaStream_t stream);
 void attention_backward(const AttentionBackward& args, const DevicePlan& plan,
                         const Workspace& workspace, cudaStream_t stream);
 void kv_cache_write(const KvCacheWrite& args, cudaStream_t stream);

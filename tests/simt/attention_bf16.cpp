@@ -161,7 +161,8 @@ AttentionTensors<float> run_attention_bf16(const AttentionCase& c,
   const cuda::Stream stream;
   cuda::AttentionPlans plans;
   plans.upload(plan, uploads, stream);
-  const cuda::Memory workspace(1 << 20, "workspace");
+  const cuda::Memory memory(1 << 20, "workspace");
+  const cuda::Workspace workspace{memory.data(), memory.bytes()};
   const auto query = [&](const std::vector<float>& x) {
     return DeviceTensor(x, c.heads, c.head_size);
   };
@@ -180,10 +181,12 @@ AttentionTensors<float> run_attention_bf16(const AttentionCase& c,
   const TensorView lse_view(lse.data(), DType::F32, Shape{c.heads, c.tokens()}, DeviceKind::Cuda);
 
   cuda::attention_forward({out.view, lse_view, q.view, k.view, v.view, &plan, c.scale()},
-                          plans.at(plan), stream.get());
-  cuda::attention_backward({dq.view, dk.view, dv.view, dout.view, out.view, lse_view, q.view,
-                            k.view, v.view, &plan, c.scale(), accumulate},
-                           plans.at(plan), {workspace.data(), workspace.bytes()}, stream.get());
+                          plans.at(plan), workspace, stream.get());
+  if (c.pattern.kind != AttentionKind::Moba) {
+    cuda::attention_backward({dq.view, dk.view, dv.view, dout.view, out.view, lse_view, q.view,
+                              k.view, v.view, &plan, c.scale(), accumulate},
+                             plans.at(plan), workspace, stream.get());
+  }
   stream.synchronize();
   AttentionTensors<float> result = in;
   result.out = out.read();

@@ -8,7 +8,8 @@ namespace flywheel::test {
 // Standard normal inputs that bf16 holds.
 AttentionTensors<float> random_bf16_inputs(const AttentionCase& c, std::uint64_t seed);
 
-// Forward and backward of the kernels on bf16 tensors; with `accumulate`, on top of dq, dk, dv.
+// Forward and, but for moba, backward of the kernels on bf16 tensors; with `accumulate`, on top of
+// dq, dk, dv.
 AttentionTensors<float> run_attention_bf16(const AttentionCase& c,
                                            const AttentionTensors<float>& in,
                                            bool accumulate = false);

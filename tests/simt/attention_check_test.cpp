@@ -36,6 +36,19 @@ TEST_CASE("attention on tensor cores neither races nor reads what was never writ
   }
 }
 
+TEST_CASE("moba neither races nor reads what was never written", "[simt]") {
+  const auto backend = make_cuda_backend(0);
+  std::uint64_t seed = 0;
+  for (const std::int64_t top_k : {1, 3, 40}) {
+    const ScheduleScope scope({simt::Order::kSkew, simt::Landing::kMixed, ++seed});
+    const AttentionPattern pattern{.kind = AttentionKind::Moba, .block = 2, .top_k = top_k};
+    const AttentionCase c = attention_case(pattern, {0, 140, 150}, 8);
+    INFO(c.describe());
+    const auto in = random_attention_inputs(c, seed);
+    check_attention(c, in, run_attention(*backend, c, in));
+  }
+}
+
 TEST_CASE("attention has no bank conflicts", "[simt]") {
   simt::config.count_conflicts = true;
   const auto backend = make_cuda_backend(0);

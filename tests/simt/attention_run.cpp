@@ -94,8 +94,10 @@ AttentionTensors<float> run_attention(Backend& backend, const AttentionCase& c,
   const TensorView lse_view(lse->data(), DType::F32, Shape{c.heads, c.tokens()}, DeviceKind::Cuda);
 
   ops::attention_forward(backend, {out.view, lse_view, q.view, k.view, v.view, &plan, c.scale()});
-  ops::attention_backward(backend, {dq.view, dk.view, dv.view, dout.view, out.view, lse_view,
-                                    q.view, k.view, v.view, &plan, c.scale(), layout.accumulate});
+  if (c.pattern.kind != AttentionKind::Moba) {
+    ops::attention_backward(backend, {dq.view, dk.view, dv.view, dout.view, out.view, lse_view,
+                                      q.view, k.view, v.view, &plan, c.scale(), layout.accumulate});
+  }
   backend.synchronize();
   AttentionTensors<float> result = in;
   result.out = out.read();

@@ -15,7 +15,7 @@ struct AttentionLayout {
   bool accumulate = false;   // on top of what dq, dk, dv hold
 };
 
-// Forward and backward through the seam.
+// Forward and, but for moba, backward through the seam.
 AttentionTensors<float> run_attention(Backend& backend, const AttentionCase& c,
                                       const AttentionTensors<float>& in,
                                       const AttentionLayout& layout = {});

@@ -176,6 +176,9 @@ inline std::uint32_t __float_as_uint(float value) {
 inline int __popc(std::uint32_t x) {
   return std::popcount(x);
 }
+inline int __ffs(int x) {
+  return __builtin_ffs(x);
+}
 using std::max;
 using std::min;
 [[noreturn]] inline void __trap() {
