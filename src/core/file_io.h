@@ -42,6 +42,10 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+// Of a MappedFile: its whole pages leave this process, so that they no longer count as its memory;
+// the next read brings them back.
+void release_mapped(std::span<const std::byte> bytes);
+
 // A file written from start to end through a buffer. close() reports what the disk refused; a
 // writer that is destroyed without close() leaves an incomplete file behind.
 class FileWriter {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/file_io.h"
 #include "core/system_memory.h"
 #include "infer/model_weights.h"
 #include "model/parameters.h"
@@ -75,6 +76,7 @@ void load_parameter(const WeightsSource& weights, const Parameter& parameter, Ba
                           {rows * reader.width()}, value.device);
     backend.upload(part, reader.read(begin, rows));
   }
+  release_mapped(tensor.bytes);
 }
 
 // How the matrices of a file are kept without a loss, if all are of one kind.

@@ -54,6 +54,21 @@ TEST_CASE("a mapped file shows the bytes that a writer wrote", "[core]") {
   REQUIRE(checksum_of_file(path) == checksum(file.bytes()));
 }
 
+TEST_CASE("mapped bytes that were released can be read again", "[core]") {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "file";
+  std::string content;
+  for (int i = 0; i < 50'000; ++i) content += static_cast<char>('a' + i % 23);
+  write_file_atomically(path, content);
+  const MappedFile file(path);
+  const std::uint64_t whole = checksum(file.bytes());
+  for (const std::size_t begin : {0, 1, 4096, 49'999}) {
+    release_mapped(file.bytes().subspan(begin));
+    release_mapped(file.bytes().subspan(begin, 0));
+    CHECK(checksum(file.bytes()) == whole);
+  }
+}
+
 TEST_CASE("an empty file maps to no bytes", "[core]") {
   const test::TemporaryFolder folder;
   write_file_atomically(folder.path() / "empty", "");
