@@ -34,14 +34,20 @@ cudaDeviceProp properties_of(int device) {
   return properties;
 }
 
+std::optional<cuda::MatmulAlgorithms> algorithms_in(const std::filesystem::path& file, int device) {
+  if (file.empty()) return std::nullopt;
+  return cuda::MatmulAlgorithms(file, properties_of(device).name);
+}
+
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device)
+  CudaBackend(int device, const std::filesystem::path& matmul_algorithms)
       : device_(selected(device)),
         workspace_memory_(kWorkspaceBytes, "workspace of the CUDA kernels"),
         matmul_memory_(kWorkspaceBytes, "workspace of cuBLASLt"),
         workspace_{workspace_memory_.data(), kWorkspaceBytes},
-        matmul_workspace_{matmul_memory_.data(), kWorkspaceBytes} {}
+        matmul_workspace_{matmul_memory_.data(), kWorkspaceBytes},
+        matmuls_(algorithms_in(matmul_algorithms, device)) {}
 
   DeviceKind device() const override { return DeviceKind::Cuda; }
   std::string description() const override {
@@ -168,8 +174,9 @@ class CudaBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(int device) {
-  return std::make_unique<CudaBackend>(device);
+std::unique_ptr<Backend> make_cuda_backend(int device,
+                                           const std::filesystem::path& matmul_algorithms) {
+  return std::make_unique<CudaBackend>(device, matmul_algorithms);
 }
 
 double cuda_peak_flops(int device, DType type) {

@@ -1,8 +1,14 @@
 #include "cuda/matmul.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "core/error.h"
+#include "cuda/device/check.h"
+#include "cuda/memory.h"
 
 namespace flywheel::cuda {
 namespace {
@@ -45,6 +51,21 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
              "matmul preference");
 }
 
+std::int64_t depth_of(const Matmul& args) {
+  return args.a.shape[args.transpose_a ? 0 : 1];
+}
+
+// "bf16 to f32, add, 8192x3072x1024 nt, strides 1024 1024 3072, aligned 256 256 256"
+std::string name_of(const Matmul& args) {
+  return fmt::format("{} to {}{}, {}x{}x{} {}{}{}, strides {} {} {}, aligned {} {} {}",
+                     flywheel::name_of(args.a.dtype), flywheel::name_of(args.out.dtype),
+                     args.accumulate ? ", add" : "", args.out.shape[0], args.out.shape[1],
+                     depth_of(args), args.transpose_a ? 't' : 'n', args.transpose_b ? 't' : 'n',
+                     args.bias ? " bias" : "", args.a.stride(0), args.b.stride(0),
+                     args.out.stride(0), alignment_of(args.a), alignment_of(args.b),
+                     alignment_of(args.out));
+}
+
 }  // namespace
 
 // out^T = op(b)^T op(a)^T in cuBLASLt's column-major terms: its first operand is b.
@@ -66,7 +87,11 @@ struct MatmulPlans::Plan {
   }
 
   void describe(const Matmul& args);
-  void choose(cublasLtHandle_t handle, const Matmul& args, std::int64_t workspace_bytes);
+  // cuBLASLt's own choice, then those that it holds to be slower: at most `count`.
+  std::vector<cublasLtMatmulAlgo_t> candidates(cublasLtHandle_t handle, const Matmul& args,
+                                               std::int64_t workspace_bytes, int count) const;
+  bool is_valid(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& candidate,
+                std::int64_t workspace_bytes) const;
 };
 
 void MatmulPlans::Plan::describe(const Matmul& args) {
@@ -80,8 +105,10 @@ void MatmulPlans::Plan::describe(const Matmul& args) {
   out = layout_of(args.out);
 }
 
-void MatmulPlans::Plan::choose(cublasLtHandle_t handle, const Matmul& args,
-                               std::int64_t workspace_bytes) {
+std::vector<cublasLtMatmulAlgo_t> MatmulPlans::Plan::candidates(cublasLtHandle_t handle,
+                                                                const Matmul& args,
+                                                                std::int64_t workspace_bytes,
+                                                                int count) const {
   cublasLtMatmulPreference_t preference = nullptr;
   check_blas(cublasLtMatmulPreferenceCreate(&preference), "matmul preference");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -92,18 +119,29 @@ void MatmulPlans::Plan::choose(cublasLtHandle_t handle, const Matmul& args,
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(args.a));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(args.out));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(args.out));
-  cublasLtMatmulHeuristicResult_t found{};
-  int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, operation, b, a, out, out,
-                                                               preference, 1, &found, &count);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(count));
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle, operation, b, a, out, out, preference, count, found.data(), &count);
   cublasLtMatmulPreferenceDestroy(preference);
   check_blas(status, "no algorithm for this product");
   require(count > 0, ErrorKind::Device, "cuBLASLt: no algorithm for a product of {} and {}",
           args.a.shape.to_string(), args.b.shape.to_string());
-  algorithm = found.algo;
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (int i = 0; i < count; ++i) algorithms.push_back(found[static_cast<std::size_t>(i)].algo);
+  return algorithms;
 }
 
-MatmulPlans::MatmulPlans() {
+bool MatmulPlans::Plan::is_valid(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& candidate,
+                                 std::int64_t workspace_bytes) const {
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoCheck(handle, operation, b, a, out, out, &candidate, &result);
+  return status == CUBLAS_STATUS_SUCCESS &&
+         result.workspaceSize <= static_cast<std::size_t>(workspace_bytes);
+}
+
+MatmulPlans::MatmulPlans(std::optional<MatmulAlgorithms> algorithms)
+    : algorithms_(std::move(algorithms)) {
   check_blas(cublasLtCreate(&handle_), "start");
 }
 
@@ -112,38 +150,96 @@ MatmulPlans::~MatmulPlans() {
   cublasLtDestroy(handle_);
 }
 
-MatmulPlans::Plan& MatmulPlans::plan_for(const Matmul& args, const Workspace& workspace) {
+MatmulPlans::Plan& MatmulPlans::plan_for(const Matmul& args, const Workspace& workspace,
+                                         cudaStream_t stream) {
   const int flags = (args.transpose_a ? 1 : 0) | (args.transpose_b ? 2 : 0) |
                     (args.accumulate ? 4 : 0) | (args.bias ? 8 : 0) |
                     (args.a.dtype == DType::BF16 ? 16 : 0) |
                     (args.out.dtype == DType::BF16 ? 32 : 0);
-  const std::int64_t depth = args.a.shape[args.transpose_a ? 0 : 1];
   const std::uint32_t alignments =
       alignment_of(args.a) | alignment_of(args.b) << 10 | alignment_of(args.out) << 20;
-  const Key key{args.out.shape[0], args.out.shape[1],  depth, args.a.stride(0),
-                args.b.stride(0),  args.out.stride(0), flags, alignments};
+  const Key key{args.out.shape[0], args.out.shape[1],  depth_of(args), args.a.stride(0),
+                args.b.stride(0),  args.out.stride(0), flags,          alignments};
   const auto [entry, fresh] = plans_.try_emplace(key);
   if (fresh) {
     entry->second.describe(args);
-    entry->second.choose(handle_, args, workspace.bytes);
+    choose(entry->second, args, workspace, stream);
   }
   return entry->second;
 }
 
+void MatmulPlans::choose(Plan& plan, const Matmul& args, const Workspace& workspace,
+                         cudaStream_t stream) {
+  if (!algorithms_) {
+    plan.algorithm = plan.candidates(handle_, args, workspace.bytes, 1)[0];
+    return;
+  }
+  const auto stored = algorithms_->find(name_of(args));
+  if (stored && plan.is_valid(handle_, *stored, workspace.bytes)) {
+    plan.algorithm = *stored;
+  } else {
+    measure(plan, args, workspace, stream);
+  }
+}
+
+// The fastest of some candidates. Where the product adds to what is there, memory of its own takes
+// the results.
+void MatmulPlans::measure(Plan& plan, const Matmul& args, const Workspace& workspace,
+                          cudaStream_t stream) {
+  constexpr int kCandidates = 16;
+  std::unique_ptr<Memory> other;
+  if (args.accumulate) {
+    const std::int64_t elements = args.out.stride(0) * args.out.shape[0];
+    other = std::make_unique<Memory>(elements * size_of(args.out.dtype), "a product to measure");
+  }
+  void* out = other ? other->data() : args.out.data;
+  std::optional<double> least;
+  cublasLtMatmulAlgo_t fastest{};
+  for (const auto& candidate : plan.candidates(handle_, args, workspace.bytes, kCandidates)) {
+    plan.algorithm = candidate;
+    const double time = milliseconds(plan, args, out, workspace, stream);
+    if (least && time >= *least) continue;
+    least = time;
+    fastest = candidate;
+  }
+  plan.algorithm = fastest;
+  algorithms_->add(name_of(args), fastest, *least * 1000);
+}
+
+// Of one product, the least of several after one that warms up.
+double MatmulPlans::milliseconds(const Plan& plan, const Matmul& args, void* out,
+                                 const Workspace& workspace, cudaStream_t stream) {
+  constexpr int kTimes = 5;
+  double least = 0;
+  for (int i = 0; i <= kTimes; ++i) {
+    const Event begin;
+    const Event end;
+    begin.record(stream);
+    multiply(plan, args, out, workspace, stream);
+    end.record(stream);
+    const double time = end.milliseconds_since(begin);
+    if (i == 1 || (i > 1 && time < least)) least = time;
+  }
+  return least;
+}
+
 void MatmulPlans::run(const Matmul& args, const Workspace& workspace, cudaStream_t stream) {
   if (args.out.elements() == 0) return;
-  Plan& plan = plan_for(args, workspace);
+  multiply(plan_for(args, workspace, stream), args, args.out.data, workspace, stream);
+}
+
+void MatmulPlans::multiply(const Plan& plan, const Matmul& args, void* out,
+                           const Workspace& workspace, cudaStream_t stream) {
   if (args.bias) {
     set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         static_cast<const void*>(args.bias.data));
   }
   const float alpha = 1;
   const float beta = args.accumulate ? 1 : 0;
-  check_blas(
-      cublasLtMatmul(handle_, plan.operation, &alpha, args.b.data, plan.b, args.a.data, plan.a,
-                     &beta, args.out.data, plan.out, args.out.data, plan.out, &plan.algorithm,
-                     workspace.data, static_cast<std::size_t>(workspace.bytes), stream),
-      "matmul");
+  check_blas(cublasLtMatmul(handle_, plan.operation, &alpha, args.b.data, plan.b, args.a.data,
+                            plan.a, &beta, out, plan.out, out, plan.out, &plan.algorithm,
+                            workspace.data, static_cast<std::size_t>(workspace.bytes), stream),
+             "matmul");
 }
 
 }  // namespace flywheel::cuda

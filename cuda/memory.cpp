@@ -46,4 +46,23 @@ void Stream::synchronize() const {
   check(cudaStreamSynchronize(stream_), "synchronize");
 }
 
+Event::Event() {
+  check(cudaEventCreateWithFlags(&event_, cudaEventDefault), "cudaEventCreate");
+}
+
+Event::~Event() {
+  cudaEventDestroy(event_);
+}
+
+void Event::record(cudaStream_t stream) const {
+  check(cudaEventRecord(event_, stream), "cudaEventRecord");
+}
+
+double Event::milliseconds_since(const Event& earlier) const {
+  check(cudaEventSynchronize(event_), "cudaEventSynchronize");
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, earlier.event_, event_), "cudaEventElapsedTime");
+  return milliseconds;
+}
+
 }  // namespace flywheel::cuda

@@ -40,4 +40,20 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+// A point of a stream, with its time.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record(cudaStream_t stream) const;
+  // Waits. Both were recorded.
+  double milliseconds_since(const Event& earlier) const;
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 }  // namespace flywheel::cuda

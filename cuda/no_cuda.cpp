@@ -12,7 +12,8 @@ namespace {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(int /*device*/) {
+std::unique_ptr<Backend> make_cuda_backend(int /*device*/,
+                                           const std::filesystem::path& /*matmul_algorithms*/) {
   refuse();
 }
 

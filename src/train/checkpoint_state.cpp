@@ -23,9 +23,9 @@ std::string checksum_of(const Json& state) {
 // change.
 constexpr std::array<std::string_view, 5> kFixed{"model.", "data.sequence_length",
                                                  "data.document_mask", "data.seed", "train.seed"};
-constexpr std::array<std::string_view, 6> kNoted{"optimizer.",      "schedule.",
-                                                 "train.max_steps", "train.global_batch_tokens",
-                                                 "train.device",    "train.precision"};
+constexpr std::array<std::string_view, 7> kNoted{
+    "optimizer.",   "schedule.",       "train.max_steps",        "train.global_batch_tokens",
+    "train.device", "train.precision", "train.matmul_algorithms"};
 
 bool matches(std::span<const std::string_view> prefixes, std::string_view path) {
   return std::any_of(prefixes.begin(), prefixes.end(),

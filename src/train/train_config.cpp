@@ -122,6 +122,10 @@ void validate_run(const RunConfig& config, ConfigFaults& faults) {
   if (train.precision == Precision::Bfloat16 && train.device == DeviceChoice::Cpu) {
     check.add("precision", "the CPU computes in float32; expected that, or train.device cuda");
   }
+  if (!train.matmul_algorithms.empty() && train.device == DeviceChoice::Cpu) {
+    check.add("matmul_algorithms",
+              "the CPU has none to choose from; expected \"\", or train.device cuda");
+  }
 
   RangeChecker(faults, "parallel")
       .integer("timeout_seconds", config.parallel.timeout_seconds, 1, 1 << 20);

@@ -114,6 +114,7 @@ struct TrainConfig {
   std::int64_t threads = 0;
   DeviceChoice device = DeviceChoice::Cpu;
   Precision precision = Precision::Float32;
+  std::string matmul_algorithms;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor& visit) {
@@ -132,6 +133,9 @@ struct TrainConfig {
     visit("threads", self.threads, "threads of the CPU backend; 0 = all cores");
     visit("device", self.device, "where to compute");
     visit("precision", self.precision, "of activations and weights in a pass; bfloat16 on cuda");
+    visit("matmul_algorithms", self.matmul_algorithms,
+          "cuda: a file of the fastest algorithm of each product; those that it lacks are measured "
+          "and added; empty = cuBLASLt's own choice");
   }
 };
 

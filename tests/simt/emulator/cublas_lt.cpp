@@ -1,8 +1,11 @@
 #include "simt/emulator/cublas_lt.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "simt/emulator/launch.h"
+#include "simt/emulator/streams.h"
 
 namespace simt {
 
@@ -22,6 +25,9 @@ struct MatrixLayout {
 };
 
 namespace {
+
+constexpr std::array kNanoseconds{3, 1, 2};  // a multiply-add, by algorithm
+constexpr std::uint64_t kFromTheEnd = 1;
 
 float read(const void* data, cudaDataType_t type, std::int64_t index) {
   return type == CUDA_R_32F ? static_cast<const float*>(data)[index]
@@ -55,6 +61,7 @@ struct Product {
   void* out;
   MatrixLayout out_layout;
   const void* bias;
+  std::uint64_t algorithm;
 
   void run() const {
     const std::int64_t rows = a.rows();
@@ -67,7 +74,8 @@ struct Product {
     std::vector<float> sums(static_cast<std::size_t>(rows));
     for (std::int64_t j = 0; j < b.columns(); ++j) {
       std::fill(sums.begin(), sums.end(), 0.0F);
-      for (std::int64_t k = 0; k < depth; ++k) {
+      for (std::int64_t step = 0; step < depth; ++step) {
+        const std::int64_t k = algorithm == kFromTheEnd ? depth - 1 - step : step;
         const float right = b(k, j);
         const float* column = left.data() + k * rows;
         for (std::int64_t i = 0; i < rows; ++i) {
@@ -76,6 +84,7 @@ struct Product {
       }
       finish_column(j, sums);
     }
+    pass_time(static_cast<double>(rows * depth * b.columns()) * kNanoseconds.at(algorithm));
   }
 
   void finish_column(std::int64_t column, const std::vector<float>& sums) const {
@@ -180,19 +189,36 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulPreference_t, int requested,
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* count) {
-  *results = {};
-  *count = 1;
+  *count = std::min<int>(requested, std::size(kNanoseconds));
+  for (int i = 0; i < *count; ++i) {
+    results[i] = {};
+    results[i].algo.data[0] = static_cast<std::uint64_t>(i);
+  }
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algorithm,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  *result = {};
+  return algorithm->data[0] < std::size(kNanoseconds) ? CUBLAS_STATUS_SUCCESS
+                                                      : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+std::size_t cublasLtGetVersion() {
+  return 1;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha,
                               const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
                               cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t*, void*, std::size_t,
+                              const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t,
                               cudaStream_t stream) {
   const Product product{
       .a = {a, *a_layout, operation->transpose_a == CUBLAS_OP_T},
@@ -201,7 +227,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
       .beta = *static_cast<const float*>(beta),
       .out = d,
       .out_layout = *d_layout,
-      .bias = operation->epilogue == CUBLASLT_EPILOGUE_BIAS ? operation->bias : nullptr};
+      .bias = operation->epilogue == CUBLASLT_EPILOGUE_BIAS ? operation->bias : nullptr,
+      .algorithm = algorithm->data[0]};
   if (c != d || !valid(product)) return CUBLAS_STATUS_INVALID_VALUE;
   enqueue(stream, [product] { product.run(); });
   return CUBLAS_STATUS_SUCCESS;

@@ -15,6 +15,7 @@ namespace simt {
 struct Event {
   std::uint64_t recorded = 0;  // times that cudaEventRecord was called
   std::uint64_t reached = 0;   // the last of them that its stream reached
+  double time = 0;             // when that was
 };
 
 struct StreamOp {
@@ -34,6 +35,7 @@ Stream default_stream;
 std::vector<Stream*> streams{&default_stream};
 std::uint64_t draws = 0;
 std::uint64_t waits = 0;
+double clock_nanoseconds = 0;
 cudaError_t sticky = cudaSuccess;
 
 std::uint64_t draw() {
@@ -108,6 +110,9 @@ void drain_streams() {
 std::uint64_t host_waits() {
   return waits;
 }
+void pass_time(double nanoseconds) {
+  clock_nanoseconds += nanoseconds;
+}
 
 }  // namespace simt
 
@@ -158,7 +163,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const std::uint64_t version = ++event->recorded;
-  enqueue(stream, [=] { event->reached = version; });
+  enqueue(stream, [=] {
+    event->reached = version;
+    event->time = clock_nanoseconds;
+  });
   return cudaSuccess;
 }
 
@@ -166,6 +174,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event->reached < event->recorded) ++waits;
   run_until([&] { return event->reached >= event->recorded; });
   return sticky;
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (begin->reached == 0 || end->reached == 0) return cudaErrorInvalidValue;
+  *milliseconds = static_cast<float>((end->time - begin->time) / 1e6);
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {

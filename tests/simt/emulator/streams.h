@@ -11,6 +11,8 @@ void fail_device(cudaError_t status);
 bool device_failed();
 // How often the host waited for the device.
 std::uint64_t host_waits();
+// Moves the clock of the device on; called by queued work.
+void pass_time(double nanoseconds);
 // Runs all queued work.
 void drain_streams();
 
