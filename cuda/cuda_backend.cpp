@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "cuda/attention_plans.h"
 #include "cuda/device/check.h"
+#include "cuda/graph.h"
 #include "cuda/kernels/kernels.h"
 #include "cuda/matmul.h"
 #include "cuda/memory.h"
@@ -41,13 +42,15 @@ std::optional<cuda::MatmulAlgorithms> algorithms_in(const std::filesystem::path&
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(int device, const std::filesystem::path& matmul_algorithms)
+  CudaBackend(int device, const CudaOptions& options)
       : device_(selected(device)),
         workspace_memory_(kWorkspaceBytes, "workspace of the CUDA kernels"),
         matmul_memory_(kWorkspaceBytes, "workspace of cuBLASLt"),
         workspace_{workspace_memory_.data(), kWorkspaceBytes},
         matmul_workspace_{matmul_memory_.data(), kWorkspaceBytes},
-        matmuls_(algorithms_in(matmul_algorithms, device)) {}
+        matmuls_(algorithms_in(options.matmul_algorithms, device)) {
+    if (options.graphs) graph_.emplace();
+  }
 
   DeviceKind device() const override { return DeviceKind::Cuda; }
   std::string description() const override {
@@ -75,6 +78,9 @@ class CudaBackend final : public Backend {
     stream_.synchronize();
   }
   void synchronize() override { stream_.synchronize(); }
+  void queue_pass(const std::function<void()>& pass) override {
+    graph_ ? graph_->queue(pass, stream_) : pass();
+  }
 
   std::int64_t attention_tile() const override { return cuda::kAttentionTile; }
   void upload_plan(const AttentionPlan& plan) override { plans_.upload(plan, uploads_, stream_); }
@@ -170,13 +176,13 @@ class CudaBackend final : public Backend {
   cuda::Workspace matmul_workspace_;
   cuda::MatmulPlans matmuls_;
   cuda::AttentionPlans plans_;
+  std::optional<cuda::PassGraph> graph_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(int device,
-                                           const std::filesystem::path& matmul_algorithms) {
-  return std::make_unique<CudaBackend>(device, matmul_algorithms);
+std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& options) {
+  return std::make_unique<CudaBackend>(device, options);
 }
 
 double cuda_peak_flops(int device, DType type) {

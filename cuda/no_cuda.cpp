@@ -12,8 +12,7 @@ namespace {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(int /*device*/,
-                                           const std::filesystem::path& /*matmul_algorithms*/) {
+std::unique_ptr<Backend> make_cuda_backend(int /*device*/, const CudaOptions& /*options*/) {
   refuse();
 }
 

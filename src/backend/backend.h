@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -33,6 +34,9 @@ class Backend {
   virtual void upload(const TensorView& out, const void* host) = 0;
   virtual void download(void* host, const TensorView& x) = 0;
   virtual void synchronize() = 0;
+  // Calls `pass`, which queues ops and neither uploads, downloads nor waits. A device may record
+  // what it queues, and queue it as one.
+  virtual void queue_pass(const std::function<void()>& pass) { pass(); }
 
   // Ranks in a tile of an AttentionPlan that this device's kernels walk.
   virtual std::int64_t attention_tile() const = 0;

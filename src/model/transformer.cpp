@@ -166,9 +166,11 @@ Pass Transformer::Impl::queue_gradients(const PackedTokens& tokens, const Permut
   require(limits.training && loss_scale > 0, ErrorKind::Internal,
           "forward_backward needs a training model and a positive loss scale, not {}", loss_scale);
   const Pass pass = begin(tokens, draw);
-  forward(pass);
-  head_loss(pass, static_cast<float>(loss_scale), static_cast<float>(z_loss));
-  backward(pass);
+  backend.queue_pass([&] {
+    forward(pass);
+    head_loss(pass, static_cast<float>(loss_scale), static_cast<float>(z_loss));
+    backward(pass);
+  });
   return pass;
 }
 

@@ -33,7 +33,7 @@ std::unique_ptr<Backend> make_backend(const TrainConfig& config) {
     return make_cpu_backend(static_cast<int>(config.threads));
   }
   try {
-    return make_cuda_backend(kGpu, config.matmul_algorithms);
+    return make_cuda_backend(kGpu, {config.matmul_algorithms, config.cuda_graphs});
   } catch (const Error& error) {
     fail(error.kind(), "train.device: cuda: {}", error.what());
   }

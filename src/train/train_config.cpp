@@ -122,9 +122,11 @@ void validate_run(const RunConfig& config, ConfigFaults& faults) {
   if (train.precision == Precision::Bfloat16 && train.device == DeviceChoice::Cpu) {
     check.add("precision", "the CPU computes in float32; expected that, or train.device cuda");
   }
-  if (!train.matmul_algorithms.empty() && train.device == DeviceChoice::Cpu) {
-    check.add("matmul_algorithms",
-              "the CPU has none to choose from; expected \"\", or train.device cuda");
+  if (train.device == DeviceChoice::Cpu) {
+    constexpr const char* kOnly = "only on a GPU; expected {}, or train.device cuda";
+    if (!train.matmul_algorithms.empty())
+      check.add("matmul_algorithms", fmt::format(kOnly, "\"\""));
+    if (train.cuda_graphs) check.add("cuda_graphs", fmt::format(kOnly, "false"));
   }
 
   RangeChecker(faults, "parallel")

@@ -115,6 +115,7 @@ struct TrainConfig {
   DeviceChoice device = DeviceChoice::Cpu;
   Precision precision = Precision::Float32;
   std::string matmul_algorithms;
+  bool cuda_graphs = false;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor& visit) {
@@ -136,6 +137,8 @@ struct TrainConfig {
     visit("matmul_algorithms", self.matmul_algorithms,
           "cuda: a file of the fastest algorithm of each product; those that it lacks are measured "
           "and added; empty = cuBLASLt's own choice");
+    visit("cuda_graphs", self.cuda_graphs,
+          "cuda: queue a micro-batch as one graph, which pays where its kernels are short");
   }
 };
 

@@ -55,26 +55,27 @@ TEST_CASE("the fastest algorithm of a product is measured once and kept", "[simt
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "algorithms.json";
   const auto plain = multiply(*make_cuda_backend(0));
-  const auto measured = multiply(*make_cuda_backend(0, file));
+  const auto measured = multiply(*make_cuda_backend(0, {.matmul_algorithms = file}));
   CHECK(measured != plain);
   const std::string stored = read_text_file(file);
   CHECK(contains(stored, fmt::format("\"algorithm\": \"{:016x}{:0112x}\"", 1, 0)));
   CHECK(contains(stored, "f32 to f32, 9x9x100 nt"));
   CHECK(contains(stored, "\"microseconds\": 8.1"));
 
-  CHECK(multiply(*make_cuda_backend(0, file)) == measured);
+  CHECK(multiply(*make_cuda_backend(0, {.matmul_algorithms = file})) == measured);
   CHECK(read_text_file(file) == stored);
 
   // What is stored is taken, slow as it may be.
   const std::string slow = replaced(stored, fmt::format("{:016x}", 1), fmt::format("{:016x}", 2));
   write_file_atomically(file, slow);
-  CHECK(multiply(*make_cuda_backend(0, file)) == plain);
+  CHECK(multiply(*make_cuda_backend(0, {.matmul_algorithms = file})) == plain);
   CHECK(read_text_file(file) == slow);
 }
 
 TEST_CASE("measuring a product that accumulates leaves the sum alone", "[simt]") {
   const TemporaryFolder folder;
-  const auto backend = make_cuda_backend(0, folder.path() / "algorithms.json");
+  const auto backend =
+      make_cuda_backend(0, {.matmul_algorithms = folder.path() / "algorithms.json"});
   const auto sum = multiply(*backend, true);
   const auto product = multiply(*backend);
   for (std::size_t i = 0; i < sum.size(); ++i) CHECK(sum[i] == product[i] + 1);
@@ -83,23 +84,23 @@ TEST_CASE("measuring a product that accumulates leaves the sum alone", "[simt]")
 TEST_CASE("algorithms of other devices are kept, of damaged files refused", "[simt]") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "algorithms.json";
-  const auto measured = multiply(*make_cuda_backend(0, file));
+  const auto measured = multiply(*make_cuda_backend(0, {.matmul_algorithms = file}));
   const std::string stored = read_text_file(file);
   const std::string digits = fmt::format("{:016x}{:0112x}", 1, 0);
 
   write_file_atomically(file, replaced(stored, "\"library\": \"", "\"library\": \"another"));
-  CHECK(multiply(*make_cuda_backend(0, file)) == measured);
+  CHECK(multiply(*make_cuda_backend(0, {.matmul_algorithms = file})) == measured);
   CHECK(contains(read_text_file(file), "another"));
   CHECK(read_text_file(file).size() > 2 * stored.size() - 40);
 
   // One that the library does not know is measured anew.
   write_file_atomically(file, replaced(stored, digits, fmt::format("{:016x}{:0112x}", 77, 0)));
-  CHECK(multiply(*make_cuda_backend(0, file)) == measured);
+  CHECK(multiply(*make_cuda_backend(0, {.matmul_algorithms = file})) == measured);
   CHECK(read_text_file(file) == stored);
 
   write_file_atomically(file, replaced(stored, digits, "12"));
-  CHECK(contains(error_of([&] { make_cuda_backend(0, file); }),
+  CHECK(contains(error_of([&] { make_cuda_backend(0, {.matmul_algorithms = file}); }),
                  "products.0.algorithm: expected 128 hexadecimal digits"));
   write_file_atomically(file, "{\"product\": []}");
-  CHECK(contains(error_of([&] { make_cuda_backend(0, file); }), "products"));
+  CHECK(contains(error_of([&] { make_cuda_backend(0, {.matmul_algorithms = file}); }), "products"));
 }

@@ -1,6 +1,9 @@
 // Runs with train.device cuda on the emulated GPU.
+#include "backend/ops.h"
+#include "cuda/cuda_backend.h"
 #include "simt/emulator/config.h"
 #include "simt/emulator/streams.h"
+#include "support/errors.h"
 #include "support/observed_backend.h"
 #include "support/run_config.h"
 #include "support/run_with_stops.h"
@@ -66,6 +69,40 @@ TEST_CASE("the host waits for the GPU once in a step", "[simt]") {
     }
   }
   simt::config = {};
+}
+
+TEST_CASE("passes that are queued as graphs compute the same bits", "[simt]") {
+  const TemporaryFolder data;
+  RunConfig config = gpu_run(data, GENERATE(Precision::Float32, Precision::Bfloat16));
+  config.train.micro_batch_sequences = 2;
+  config.data.document_mask = true;  // lengths, and with them the grids, differ from pass to pass
+  const Outcome plain = train_with_stops(config, 3);
+  config.train.cuda_graphs = true;
+  simt::config.defer_streams = GENERATE(false, true);
+  const std::uint64_t before = simt::graph_launches();
+  require_same(train_with_stops(config, 3), plain);
+  const std::int64_t passes = 3 * config.batch_sequences() / 2;
+  CHECK(simt::graph_launches() - before == static_cast<std::uint64_t>(passes - 1));
+  simt::config = {};
+}
+
+TEST_CASE("a pass that waits cannot be queued as a graph", "[simt]") {
+  const auto backend = make_cuda_backend(0, {.graphs = true});
+  const auto memory = backend->allocate(4, "a number");
+  const TensorView x(memory->data(), DType::F32, {1}, DeviceKind::Cuda);
+  const auto fill = [&](float value) { ops::fill(*backend, {.x = x, .value = value}); };
+  backend->queue_pass([&] { fill(1); });
+  CHECK(contains(error_of([&] {
+                   backend->queue_pass([&] {
+                     fill(2);
+                     backend->synchronize();
+                   });
+                 }),
+                 "captured"));
+  backend->queue_pass([&] { fill(3); });
+  float value = 0;
+  backend->download(&value, x);
+  CHECK(value == 3);
 }
 
 TEST_CASE("a model in bf16 draws samples and validates while it is trained", "[simt]") {

@@ -109,6 +109,7 @@ std::string describe_device_address(const void* address) {
 using namespace simt;
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  if (interrupts_capture()) return cudaErrorStreamCaptureUnsupported;
   const std::size_t body = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const std::size_t pages = (body + kPage - 1) / kPage * kPage;
   if (live_bytes + bytes > kMemory || used_range + pages + kPage > kAddressRange) {
@@ -148,6 +149,7 @@ cudaError_t cudaFree(void* memory) {
 }
 
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+  if (interrupts_capture()) return cudaErrorStreamCaptureUnsupported;
   *memory = std::malloc(bytes);
   return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
@@ -177,6 +179,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (interrupts_capture()) return cudaErrorStreamCaptureUnsupported;
   drain_streams();
   const cudaError_t status = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
   return status != cudaSuccess ? status : cudaDeviceSynchronize();

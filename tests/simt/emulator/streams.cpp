@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,9 +25,15 @@ struct StreamOp {
   std::uint64_t until = 0;
 };
 
+struct Graph {
+  std::vector<StreamOp> ops;
+};
+
 struct Stream {
   std::deque<StreamOp> queue;
   bool blocking = true;
+  std::unique_ptr<Graph> capture;  // while it is captured
+  bool capture_valid = true;
 };
 
 namespace {
@@ -35,6 +42,7 @@ Stream default_stream;
 std::vector<Stream*> streams{&default_stream};
 std::uint64_t draws = 0;
 std::uint64_t waits = 0;
+std::uint64_t launches = 0;  // of graphs
 double clock_nanoseconds = 0;
 cudaError_t sticky = cudaSuccess;
 
@@ -79,6 +87,10 @@ bool all_idle() {
 
 // The default stream orders against all streams that are not non-blocking.
 void push(Stream* stream, StreamOp op) {
+  if (stream && stream->capture) {
+    stream->capture->ops.push_back(std::move(op));
+    return;
+  }
   if (!config.defer_streams) {
     perform(op);
     return;
@@ -107,6 +119,18 @@ bool device_failed() {
 void drain_streams() {
   run_until(all_idle);
 }
+bool interrupts_capture() {
+  bool any = false;
+  for (Stream* stream : streams) {
+    if (!stream->capture) continue;
+    stream->capture_valid = false;
+    any = true;
+  }
+  return any;
+}
+std::uint64_t graph_launches() {
+  return launches;
+}
 std::uint64_t host_waits() {
   return waits;
 }
@@ -133,6 +157,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (interrupts_capture()) return cudaErrorStreamCaptureUnsupported;
   ++waits;
   const Stream* waited = stream ? stream : &default_stream;
   run_until([&] { return waited->queue.empty(); });
@@ -145,6 +170,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  if (interrupts_capture()) return cudaErrorStreamCaptureUnsupported;
   ++waits;
   drain_streams();
   return sticky;
@@ -171,6 +197,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (interrupts_capture()) return cudaErrorStreamCaptureUnsupported;
   if (event->reached < event->recorded) ++waits;
   run_until([&] { return event->reached >= event->recorded; });
   return sticky;
@@ -184,6 +211,50 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   return event->reached >= event->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+  if (stream->capture) return cudaErrorInvalidValue;
+  stream->capture = std::make_unique<Graph>();
+  stream->capture_valid = true;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (!stream->capture) return cudaErrorInvalidValue;
+  const std::unique_ptr<Graph> captured = std::move(stream->capture);
+  if (!stream->capture_valid) return cudaErrorStreamCaptureInvalidated;
+  *graph = new Graph(*captured);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long /*flags*/) {
+  *executable = new Graph(*graph);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph,
+                                cudaGraphExecUpdateResultInfo* /*result*/) {
+  if (executable->ops.size() != graph->ops.size()) return cudaErrorGraphExecUpdateFailure;
+  *executable = *graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  ++launches;
+  for (const StreamOp& op : executable->ops) push(stream, op);
+  return sticky;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete executable;
+  return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
@@ -213,6 +284,12 @@ const char* cudaGetErrorString(cudaError_t status) {
     case cudaErrorLaunchFailure:
       report = peek_error();
       return report.c_str();
+    case cudaErrorStreamCaptureUnsupported:
+      return "a stream is captured, which this call does not allow";
+    case cudaErrorStreamCaptureInvalidated:
+      return "the capture of a stream was interrupted";
+    case cudaErrorGraphExecUpdateFailure:
+      return "the graph has other nodes";
     case cudaErrorInvalidValue:
       break;
   }

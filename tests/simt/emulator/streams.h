@@ -9,6 +9,10 @@ namespace simt {
 // The sticky error of the device: set by a faulty kernel, cleared by cudaGetLastError.
 void fail_device(cudaError_t status);
 bool device_failed();
+// For calls that no capture of a stream allows: whether there is one, which is then invalid.
+bool interrupts_capture();
+// How often a graph was queued.
+std::uint64_t graph_launches();
 // How often the host waited for the device.
 std::uint64_t host_waits();
 // Moves the clock of the device on; called by queued work.
