@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "cuda/attention_plans.h"
+#include "cuda/backend_stream.h"
 #include "cuda/device/check.h"
 #include "cuda/kernels/kernels.h"
 #include "cuda/matmul.h"
@@ -69,6 +70,7 @@ class CudaBackend final : public Backend {
     stream_.synchronize();
   }
   void synchronize() override { stream_.synchronize(); }
+  cuda::Stream& stream() { return stream_; }
 
   std::int64_t attention_tile() const override { return cuda::kAttentionTile; }
   void upload_plan(const AttentionPlan& plan) override { plans_.upload(plan, uploads_, stream_); }
@@ -167,6 +169,12 @@ class CudaBackend final : public Backend {
 };
 
 }  // namespace
+
+cuda::Stream& cuda::stream_of(Backend& backend) {
+  auto* cuda = dynamic_cast<CudaBackend*>(&backend);
+  require(cuda != nullptr, ErrorKind::Internal, "{} has no CUDA stream", backend.description());
+  return cuda->stream();
+}
 
 std::unique_ptr<Backend> make_cuda_backend(int device) {
   return std::make_unique<CudaBackend>(device);
