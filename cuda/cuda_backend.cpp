@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "cuda/attention_plans.h"
+#include "cuda/backend_stream.h"
 #include "cuda/device/check.h"
 #include "cuda/graph.h"
 #include "cuda/kernels/kernels.h"
@@ -15,7 +16,7 @@
 namespace flywheel {
 namespace {
 
-constexpr std::int64_t kWorkspaceBytes = std::int64_t{64} << 20;
+constexpr std::int64_t kWorkspaceBytes = kCudaWorkspaceBytes / 2;  // of kernels, of cuBLASLt
 
 int selected(int device) {
   int count = 0;
@@ -81,6 +82,7 @@ class CudaBackend final : public Backend {
   void queue_pass(const std::function<void()>& pass) override {
     graph_ ? graph_->queue(pass, stream_) : pass();
   }
+  cuda::Stream& stream() { return stream_; }
 
   std::int64_t attention_tile() const override { return cuda::kAttentionTile; }
   void upload_plan(const AttentionPlan& plan) override { plans_.upload(plan, uploads_, stream_); }
@@ -180,6 +182,12 @@ class CudaBackend final : public Backend {
 };
 
 }  // namespace
+
+cuda::Stream& cuda::stream_of(Backend& backend) {
+  auto* cuda = dynamic_cast<CudaBackend*>(&backend);
+  require(cuda != nullptr, ErrorKind::Internal, "{} has no CUDA stream", backend.description());
+  return cuda->stream();
+}
 
 std::unique_ptr<Backend> make_cuda_backend(int device, const CudaOptions& options) {
   return std::make_unique<CudaBackend>(device, options);

@@ -1,5 +1,8 @@
 #include "cuda/memory.h"
 
+#include <chrono>
+#include <thread>
+
 #include "core/error.h"
 #include "cuda/device/check.h"
 
@@ -42,8 +45,23 @@ Stream::~Stream() {
   cudaStreamDestroy(stream_);
 }
 
+// Returns when the query is not "not ready" any more.
+template <class Query>
+void Stream::watch_until(const Query& query) const {
+  while (watch_ && query() == cudaErrorNotReady) {
+    watch_();
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
 void Stream::synchronize() const {
+  watch_until([&] { return cudaStreamQuery(stream_); });
   check(cudaStreamSynchronize(stream_), "synchronize");
+}
+
+void Stream::wait(cudaEvent_t event) const {
+  watch_until([&] { return cudaEventQuery(event); });
+  check(cudaEventSynchronize(event), "cudaEventSynchronize");
 }
 
 Event::Event() {

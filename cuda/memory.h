@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "backend/backend.h"
 #include "cuda/device/runtime.h"
@@ -33,11 +35,18 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   cudaStream_t get() const { return stream_; }
-  // Waits. Error Device if anything on the device went wrong.
+  // Waits, for all work or for an event. Error Device if anything on the device went wrong.
   void synchronize() const;
+  void wait(cudaEvent_t event) const;
+  // Is called over and over in waits, and ends one by throwing. Empty: nothing is called.
+  void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
 
  private:
+  template <class Query>
+  void watch_until(const Query& query) const;
+
   cudaStream_t stream_ = nullptr;
+  std::function<void()> watch_;
 };
 
 // A point of a stream, with its time.

@@ -1,6 +1,7 @@
 // In place of the backend where there is no nvcc.
 #include "core/error.h"
 #include "cuda/cuda_backend.h"
+#include "cuda/nccl_communicator.h"
 
 namespace flywheel {
 namespace {
@@ -13,6 +14,12 @@ namespace {
 }  // namespace
 
 std::unique_ptr<Backend> make_cuda_backend(int /*device*/, const CudaOptions& /*options*/) {
+  refuse();
+}
+
+std::unique_ptr<Communicator> make_nccl_communicator(Backend& /*backend*/,
+                                                     std::unique_ptr<HostCommunicator> /*hosts*/,
+                                                     std::chrono::milliseconds /*timeout*/) {
   refuse();
 }
 

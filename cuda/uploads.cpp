@@ -33,7 +33,7 @@ void Uploads::turn(const Stream& stream) {
   check(cudaEventRecord(halves_[current_].copied, stream.get()), "cudaEventRecord");
   current_ = 1 - current_;
   used_ = 0;
-  check(cudaEventSynchronize(halves_[current_].copied), "cudaEventSynchronize");
+  stream.wait(halves_[current_].copied);
 }
 
 void Uploads::queue(void* to, const void* from, std::int64_t bytes, const Stream& stream) {

@@ -15,7 +15,8 @@ constexpr int kThreads = 256;
 struct Rounding {
   bf16* out;  // null: there is none
   std::uint64_t seed;
-  std::uint32_t step;  // 0: to the nearest
+  std::uint32_t step;              // 0: to the nearest
+  std::int64_t first_element = 0;  // what out[0] is in the parameter
 };
 
 struct AdamW {
@@ -51,8 +52,9 @@ template <int kCount>
 __device__ __forceinline__ void store_rounded(const Rounding& rounding, std::int64_t at,
                                               const Floats<kCount>& params) {
   static_assert(kCount == 1 || kCount == 4);
-  const auto words = rounding_words(rounding, static_cast<std::uint64_t>(at) / 4);
-  const int first = static_cast<int>(at % 4);
+  const std::int64_t element = rounding.first_element + at;
+  const auto words = rounding_words(rounding, static_cast<std::uint64_t>(element) / 4);
+  const int first = static_cast<int>(element % 4);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     if (i < first || i >= first + kCount) continue;
@@ -175,7 +177,7 @@ void adamw_step(const AdamWStep& args, cudaStream_t stream) {
                   .grad = args.grad.f32(),
                   .clip = args.clip.f32(),
                   .rounding = {pointer_to<bf16>(args.rounded), args.rounding_seed,
-                               static_cast<std::uint32_t>(args.step)},
+                               static_cast<std::uint32_t>(args.step), args.first_element},
                   .count = count,
                   .beta1 = args.beta1,
                   .beta2 = args.beta2,
@@ -186,7 +188,8 @@ void adamw_step(const AdamWStep& args, cudaStream_t stream) {
                   .eps = args.eps,
                   .decay = static_cast<float>(rate * static_cast<double>(args.weight_decay))};
   constexpr int kCount = kPack<float>;
-  if (can_pack(count, {&args.param, &args.m, &args.v, &args.grad})) {
+  const bool whole_blocks = args.first_element % kCount == 0;
+  if (whole_blocks && can_pack(count, {&args.param, &args.m, &args.v, &args.grad})) {
     launch<adamw_step_kernel<kCount>>(blocks_for(count, kThreads * kCount), kThreads, 0, stream,
                                       all);
   } else {

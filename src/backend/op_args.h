@@ -300,6 +300,7 @@ struct AdamWStep {
   float eps = 1e-8F;
   float weight_decay = 0;
   std::uint64_t rounding_seed = 0;  // with rounded
+  std::int64_t first_element = 0;   // of a part: its place in the parameter, for the rounding
 };
 
 // out = x in bf16: step 0 to the nearest; else up or down at random, so that x is the mean: element

@@ -364,6 +364,7 @@ void adamw_step(Backend& backend, const AdamWStep& args) {
   ArgumentCheck op("adamw_step", backend);
   const auto [n] = op.dims<1>("param", args.param);
   op.that(args.step >= 1, "step is below 1; steps count from 1");
+  op.that(args.first_element >= 0, "first_element is negative");
   op.out("param", args.param, {n}, DType::F32);
   op.out("m", args.m, {n}, DType::F32);
   op.out("v", args.v, {n}, DType::F32);

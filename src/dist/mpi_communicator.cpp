@@ -8,10 +8,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <deque>
 #include <exception>
 #include <limits>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -69,58 +68,87 @@ class MpiCommunicator final : public Communicator {
 
   void reduce_scatter(const TensorView& x) override {
     require(x.dtype == DType::F32, ErrorKind::Internal, "only float32 is summed");
-    divide(x.elements());
+    Pending& pending = next("reduce_scatter", x.elements());
     const Part mine = part_of(x.elements(), rank_, ranks_);
-    sums_.resize(static_cast<std::size_t>(mine.elements()));
-    wait("reduce_scatter", [&](MPI_Request* request) {
-      return MPI_Ireduce_scatter(x.data, sums_.data(), counts_.data(), MPI_FLOAT, MPI_SUM,
-                                 MPI_COMM_WORLD, request);
-    });
-    std::copy(sums_.begin(), sums_.end(), x.f32() + mine.begin);
+    pending.sums.resize(static_cast<std::size_t>(mine.elements()));
+    pending.to = x.f32() + mine.begin;
+    check(MPI_Ireduce_scatter(x.data, pending.sums.data(), pending.counts.data(), MPI_FLOAT,
+                              MPI_SUM, MPI_COMM_WORLD, &pending.request),
+          pending.call);
   }
 
   void all_gather(const TensorView& x) override {
-    divide(x.elements());
-    wait("all_gather", [&](MPI_Request* request) {
-      return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x.data, counts_.data(),
-                             begins_.data(), type_of(x.dtype), MPI_COMM_WORLD, request);
-    });
+    join();  // it may be of what is being summed
+    Pending& pending = next("all_gather", x.elements());
+    check(
+        MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x.data, pending.counts.data(),
+                        pending.begins.data(), type_of(x.dtype), MPI_COMM_WORLD, &pending.request),
+        pending.call);
+  }
+
+  void join() override {
+    for (std::size_t i = 0; i < started_; ++i) {
+      Pending& pending = pending_[i];
+      wait(pending.call, pending.request);
+      std::copy(pending.sums.begin(), pending.sums.end(), pending.to);
+    }
+    started_ = 0;
   }
 
   void sum(std::span<double> values) override {
     std::vector<double> all(values.size() * static_cast<std::size_t>(ranks_));
     const int count = narrow(std::ssize(values));
-    wait("sum", [&](MPI_Request* request) {
-      return MPI_Iallgather(values.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE,
-                            MPI_COMM_WORLD, request);
-    });
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Iallgather(values.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE,
+                         MPI_COMM_WORLD, &request),
+          "sum");
+    wait("sum", request);
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = 0;
       for (std::size_t at = i; at < all.size(); at += values.size()) values[i] += all[at];
     }
   }
 
- private:
-  void divide(std::int64_t elements) {
-    counts_.clear();
-    begins_.clear();
-    for (int r = 0; r < ranks_; ++r) {
-      const Part part = part_of(elements, r, ranks_);
-      counts_.push_back(narrow(part.elements()));
-      begins_.push_back(narrow(part.begin));
-    }
+  bool alarm() override {
+    int arrived = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, kGivesUp, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
+    return arrived != 0;
   }
 
-  template <class Start>
-  void wait(const char* call, const Start& start) {
+ private:
+  // A call that has been started. Buffers are used again in the next step.
+  struct Pending {
+    const char* call = "";
     MPI_Request request = MPI_REQUEST_NULL;
-    check(start(&request), call);
+    std::vector<int> counts, begins;
+    std::vector<float> sums;  // of the own part
+    float* to = nullptr;
+  };
+
+  Pending& next(const char* call, std::int64_t elements) {
+    if (started_ == pending_.size()) pending_.emplace_back();
+    Pending& pending = pending_[started_++];
+    pending.call = call;
+    pending.counts.clear();
+    pending.begins.clear();
+    pending.sums.clear();
+    for (int r = 0; r < ranks_; ++r) {
+      const Part part = part_of(elements, r, ranks_);
+      pending.counts.push_back(narrow(part.elements()));
+      pending.begins.push_back(narrow(part.begin));
+    }
+    return pending;
+  }
+
+  void wait(const char* call, MPI_Request& request) {
     const auto deadline = Clock::now() + timeout_;
     for (int tries = 0;; ++tries) {
       int done = 0;
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), call);
       if (done != 0) return;
-      if (Clock::now() > deadline) give_up(call);
+      if (Clock::now() > deadline) {
+        give_up(fmt::format("{} has waited {} s", call, timeout_.count() / 1000));
+      }
       pause(tries);
     }
   }
@@ -134,38 +162,35 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  // Every rank that waits says so to the others; those that say nothing are the cause.
-  [[noreturn]] void give_up(const char* call) {
-    constexpr int kTag = 1;
+  // Every rank that gives up says so to the others; those that say nothing are the cause.
+  std::vector<std::int64_t> find_missing() override {
     constexpr std::chrono::seconds kPatience{2};
-    std::vector<bool> waits(static_cast<std::size_t>(ranks_), false);
-    waits[static_cast<std::size_t>(rank_)] = true;
+    std::vector<bool> here(static_cast<std::size_t>(ranks_), false);
+    here[static_cast<std::size_t>(rank_)] = true;
     for (int r = 0; r < ranks_; ++r) {
       MPI_Request ignored = MPI_REQUEST_NULL;
-      if (r != rank_) MPI_Isend(nullptr, 0, MPI_BYTE, r, kTag, MPI_COMM_WORLD, &ignored);
+      if (r != rank_) MPI_Isend(nullptr, 0, MPI_BYTE, r, kGivesUp, MPI_COMM_WORLD, &ignored);
     }
     for (const auto end = Clock::now() + kPatience; Clock::now() < end; pause(0)) {
-      int arrived = 0;
+      if (!alarm()) continue;
       MPI_Status status;
-      MPI_Iprobe(MPI_ANY_SOURCE, kTag, MPI_COMM_WORLD, &arrived, &status);
-      if (arrived == 0) continue;
-      MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      waits[static_cast<std::size_t>(status.MPI_SOURCE)] = true;
+      MPI_Recv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, kGivesUp, MPI_COMM_WORLD, &status);
+      here[static_cast<std::size_t>(status.MPI_SOURCE)] = true;
     }
-    std::string missing;
+    std::vector<std::int64_t> missing;
     for (int r = 0; r < ranks_; ++r) {
-      if (!waits[static_cast<std::size_t>(r)]) missing += fmt::format(" {}", r);
+      if (!here[static_cast<std::size_t>(r)]) missing.push_back(r);
     }
-    fail(ErrorKind::Comm, "rank {}: {} has waited {} s for rank{}; resume from the last checkpoint",
-         rank_, call, timeout_.count() / 1000, missing.empty() ? "s that came too late" : missing);
+    return missing;
   }
+
+  static constexpr int kGivesUp = 1;  // tag
 
   std::chrono::milliseconds timeout_;
   int rank_ = 0;
   int ranks_ = 1;
-  std::vector<int> counts_;
-  std::vector<int> begins_;
-  std::vector<float> sums_;
+  std::deque<Pending> pending_;
+  std::size_t started_ = 0;  // of them
 };
 
 }  // namespace

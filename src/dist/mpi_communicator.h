@@ -7,9 +7,6 @@
 
 namespace flywheel {
 
-// Whether the process was started by mpirun (Open MPI, MPICH, Slurm's PMI) as one of several ranks.
-bool started_by_mpi();
-
 // The ranks that mpirun started, with tensors in the memory of the host. One may live in a process,
 // used by the thread that made it. A call that takes longer than `timeout` fails and names the
 // ranks that have not come to it. Error Config in a build without MPI.

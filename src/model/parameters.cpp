@@ -38,14 +38,17 @@ class LayoutBuilder {
       layout_.position_embedding =
           vectors(root + (gpt2_ ? "wpe" : "embed_positions"), {config_.max_positions, d});
     }
+    end_bucket();
     const auto layers = resolve_layers(config_);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const std::string prefix = fmt::format("{}{}.{}.", root, gpt2_ ? "h" : "layers", i);
       layout_.layers.push_back(layer(prefix, layers[i]));
+      end_bucket();
     }
     layout_.final_norm = norm(root + (gpt2_ ? "ln_f" : "norm"));
     layout_.head =
         config_.tie_embeddings ? layout_.embedding : table("lm_head", config_.vocab_size, padding);
+    end_bucket();
     return std::move(layout_);
   }
 
@@ -59,6 +62,10 @@ class LayoutBuilder {
   }
 
   void align() { layout_.bytes = round_up(layout_.bytes, kAlignment); }
+  void end_bucket() {
+    align();
+    layout_.bucket_ends.push_back(layout_.bytes);
+  }
 
   // In the type of matrices.
   Slot add_matrix(const std::string& name, const Shape& shape, float std) {

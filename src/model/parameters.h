@@ -65,6 +65,8 @@ struct ParameterSpec {
 struct ParameterLayout {
   std::vector<ParameterSpec> specs;
   std::int64_t bytes = 0;  // of the slab
+  // Where the buckets end, in bytes: embeddings; each layer; final norm and untied head.
+  std::vector<std::int64_t> bucket_ends;
 
   Slot embedding;           // [Vp, d], Vp = the vocabulary padded to a multiple of 64; the rows
                             // beyond the vocabulary stay 0 and have no name

@@ -65,6 +65,7 @@ Transformer::Impl::Impl(const ModelConfig& model_config, Backend& device,
   }
   memory.allocate(backend);
   list_parameters();
+  list_buckets();
   build_layers();
   if (config.position == PositionKind::Rope) upload_rope();
 }
@@ -74,6 +75,15 @@ void Transformer::Impl::list_parameters() {
   for (const ParameterSpec& spec : layout.specs) {
     parameters.push_back({spec.name, spec.slot.shape, memories.value(spec.slot),
                           memories.gradient(spec.slot), memories.copy(spec.slot), spec.decay});
+  }
+}
+
+void Transformer::Impl::list_buckets() {
+  std::int64_t begin = 0;
+  for (const std::int64_t bytes : layout.bucket_ends) {
+    const std::int64_t end = bytes / size_of(DType::F32);
+    buckets.push_back({begin, end});
+    begin = end;
   }
 }
 
@@ -157,27 +167,39 @@ TensorView Transformer::gradient_slab() const {
   return impl_->slab(impl_->slabs().gradients);
 }
 
+TensorView Transformer::rounded_slab() const {
+  if (!impl_->rounded_memory) return {};
+  const std::int64_t elements = impl_->layout.bytes / size_of(DType::F32);
+  return {impl_->rounded_memory->data(), DType::BF16, {elements}, impl_->backend.device()};
+}
+
+std::span<const SlabRange> Transformer::buckets() const {
+  return impl_->buckets;
+}
+
 void Transformer::zero_gradients() {
   ops::fill(impl_->backend, {.x = gradient_slab(), .value = 0});
 }
 
 Pass Transformer::Impl::queue_gradients(const PackedTokens& tokens, const PermutationDraw& draw,
-                                        double loss_scale, double z_loss) {
+                                        double loss_scale, double z_loss,
+                                        const BucketReady& ready) {
   require(limits.training && loss_scale > 0, ErrorKind::Internal,
           "forward_backward needs a training model and a positive loss scale, not {}", loss_scale);
   const Pass pass = begin(tokens, draw);
-  backend.queue_pass([&] {
+  const auto queue = [&] {
     forward(pass);
     head_loss(pass, static_cast<float>(loss_scale), static_cast<float>(z_loss));
-    backward(pass);
-  });
+    backward(pass, ready);
+  };
+  ready ? queue() : backend.queue_pass(queue);  // ranks meet beside the backend
   return pass;
 }
 
 void Transformer::queue_forward_backward(const PackedTokens& tokens, const PermutationDraw& draw,
-                                         double loss_scale, double z_loss,
-                                         const LossSum& loss_sum) {
-  const Pass pass = impl_->queue_gradients(tokens, draw, loss_scale, z_loss);
+                                         double loss_scale, double z_loss, const LossSum& loss_sum,
+                                         const BucketReady& ready) {
+  const Pass pass = impl_->queue_gradients(tokens, draw, loss_scale, z_loss, ready);
   const ActivationMemory& memory = impl_->memory;
   ops::sum(impl_->backend, {.out = loss_sum.out,
                             .x = memory.vector(memory.buffers().losses, pass.tokens),

@@ -117,6 +117,15 @@ struct LossSum {
   bool accumulate = false;  // add to what is there
 };
 
+// Elements [begin, end) of a slab.
+struct SlabRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+// All work has been queued that this pass has for the gradients of a bucket.
+using BucketReady = std::function<void(std::size_t bucket)>;
+
 // The gates' logits of one gated layer, [T, 2 G] row-major: those of sa, then those of swa; G is
 // the number of heads, or of all heads' channels.
 using GateVisitor = std::function<void(std::int64_t layer, std::span<const float> logits)>;
@@ -132,6 +141,9 @@ class Transformer {
   // The slabs that hold all parameters and, alike, their gradients, [n]. Of a training model.
   TensorView parameter_slab() const;
   TensorView gradient_slab() const;
+  TensorView rounded_slab() const;  // the bf16 copies alike; empty in float32
+  // Ranges of the slabs, in order, whose gradients are ready at different times of a pass.
+  std::span<const SlabRange> buckets() const;
 
   // N(0, initializer_range^2), residual output projections scaled by 1/sqrt(2 layers), norms 1,
   // biases and gates 0. A pure function of (seed, parameter name, index).
@@ -145,9 +157,11 @@ class Transformer {
   // the losses.
   double forward_backward(const PackedTokens& tokens, const PermutationDraw& draw,
                           double loss_scale, double z_loss = 0);
-  // The same without waiting for the device: the sum goes to `loss_sum`.
+  // The same without waiting for the device: the sum goes to `loss_sum`. Calls `ready` for each
+  // bucket.
   void queue_forward_backward(const PackedTokens& tokens, const PermutationDraw& draw,
-                              double loss_scale, double z_loss, const LossSum& loss_sum);
+                              double loss_scale, double z_loss, const LossSum& loss_sum,
+                              const BucketReady& ready = {});
   // Losses only, one a token, in nats. Returns their sum.
   double forward(const PackedTokens& tokens, const PermutationDraw& draw, std::span<float> losses);
   // For row rows[i], which may repeat: the loss in nats of targets[i] there and the most likely

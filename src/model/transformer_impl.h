@@ -21,6 +21,7 @@ struct Transformer::Impl {
   }
   TensorView slab(std::byte* begin) const;  // all of it, flat
   void list_parameters();
+  void list_buckets();
   void build_layers();
   void upload_rope();
 
@@ -32,11 +33,11 @@ struct Transformer::Impl {
   void forward(const Pass& pass, const GateVisitor& visit_gates = {});
   void show_gates(const Pass& pass, std::size_t layer, const GateVisitor& visit);
   Pass queue_gradients(const PackedTokens& tokens, const PermutationDraw& draw, double loss_scale,
-                       double z_loss);
+                       double z_loss, const BucketReady& ready = {});
   // Losses and, if gradient_scale is not 0, the gradients of head and final norm's output.
   void head_loss(const Pass& pass, float gradient_scale, float z_loss);
   double sum_losses(const Pass& pass, std::span<float> losses);
-  void backward(const Pass& pass);
+  void backward(const Pass& pass, const BucketReady& ready);
   void recompute_before_mlp(const Pass& pass, const Layer& layer);
   TensorView gather(const Pass& pass, std::span<const std::int64_t> rows);
   void head_score(const Pass& pass, std::span<const std::int64_t> rows,
@@ -53,6 +54,7 @@ struct Transformer::Impl {
   std::unique_ptr<DeviceMemory> parameter_memory, gradient_memory, rounded_memory, rope_memory;
   TensorView cos, sin;
   std::vector<Parameter> parameters;
+  std::vector<SlabRange> buckets;
   TensorView embedding, dembedding, positions, dpositions, head, dhead;
   std::vector<Layer> layers;
   Norm final_norm;

@@ -139,12 +139,18 @@ void Transformer::Impl::recompute_before_mlp(const Pass& pass, const Layer& laye
   layer.mlp.forward(pass, buffers);
 }
 
-void Transformer::Impl::backward(const Pass& pass) {
+void Transformer::Impl::backward(const Pass& pass, const BucketReady& ready) {
+  std::size_t bucket = buckets.size();
+  const auto bucket_is_ready = [&] {
+    --bucket;
+    if (ready) ready(bucket);
+  };
   const ModelBuffers& shared = memory.buffers();
   const TensorView dx = pass.matrix(shared.dx);
   const TensorView dnorm = pass.matrix(shared.dnorm);
   final_norm.backward(backend, dx, dnorm, pass.matrix(shared.x_final),
                       pass.statistics(shared.final_norm), false);
+  bucket_is_ready();
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     const LayerBuffers& buffers = layer->buffers;
     if (limits.recompute != RecomputePolicy::None) recompute_before_mlp(pass, *layer);
@@ -158,12 +164,14 @@ void Transformer::Impl::backward(const Pass& pass) {
     }
     layer->attention.backward(pass, buffers);
     layer->attention_norm.backward(backend, dx, dnorm, x, pass.statistics(norm), true);
+    bucket_is_ready();
   }
   ops::embedding_backward(backend, {.dtable = dembedding,
                                     .dposition_table = dpositions,
                                     .dout = dx,
                                     .ids = memory.vector(shared.ids, pass.tokens),
                                     .positions = pass.positions});
+  bucket_is_ready();
 }
 
 // The head's input at the given rows, one after another.

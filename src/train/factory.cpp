@@ -4,39 +4,64 @@
 #include "cpu/cpu_backend.h"
 #include "cpu/peak_flops.h"
 #include "cuda/cuda_backend.h"
+#include "cuda/nccl_communicator.h"
+#include "dist/launch.h"
 #include "dist/mpi_communicator.h"
+#include "dist/tcp_hosts.h"
 
 namespace flywheel {
 namespace {
 
-// The first GPU that CUDA_VISIBLE_DEVICES leaves.
-constexpr int kGpu = 0;
+// Among those that CUDA_VISIBLE_DEVICES leaves.
+int gpu() {
+  return static_cast<int>(find_launch().local_rank);
+}
 
 PeakFlops gpu_peak(Precision precision) {
   if (precision == Precision::Bfloat16) {
-    return {cuda_peak_flops(kGpu, DType::BF16), "dense bf16 products, by the data sheet"};
+    return {cuda_peak_flops(gpu(), DType::BF16), "dense bf16 products, by the data sheet"};
   }
-  return {cuda_peak_flops(kGpu, DType::F32), "float32 without TF32, by the data sheet"};
+  return {cuda_peak_flops(gpu(), DType::F32), "float32 without TF32, by the data sheet"};
 }
 
 }  // namespace
-
-std::unique_ptr<Communicator> make_communicator(const RunConfig& config) {
-  if (!started_by_mpi()) return std::make_unique<SingleCommunicator>();
-  require(config.train.device == DeviceChoice::Cpu, ErrorKind::Config,
-          "train.device: several ranks share a run only on the CPU so far; expected cpu");
-  return make_mpi_communicator(std::chrono::seconds(config.parallel.timeout_seconds));
-}
 
 std::unique_ptr<Backend> make_backend(const TrainConfig& config) {
   if (config.device == DeviceChoice::Cpu) {
     return make_cpu_backend(static_cast<int>(config.threads));
   }
   try {
-    return make_cuda_backend(kGpu, {config.matmul_algorithms, config.cuda_graphs});
+    return make_cuda_backend(gpu(), {config.matmul_algorithms, config.cuda_graphs});
   } catch (const Error& error) {
     fail(error.kind(), "train.device: cuda: {}", error.what());
   }
+}
+
+std::vector<MemoryLine> backend_memory(const TrainConfig& config) {
+  if (config.device == DeviceChoice::Cpu) return {};
+  return {{"workspaces of CUDA kernels", kCudaWorkspaceBytes}};
+}
+
+std::unique_ptr<Communicator> make_communicator(const RunConfig& config, Backend& backend) {
+  const Launch launch = find_launch();
+  const std::chrono::seconds timeout(config.parallel.timeout_seconds);
+  if (launch.by == Launch::By::Alone) return std::make_unique<SingleCommunicator>();
+  const bool by_mpi = launch.by == Launch::By::Mpi;
+  if (config.train.device == DeviceChoice::Cuda) {
+    return make_nccl_communicator(
+        backend, by_mpi ? make_mpi_communicator(timeout) : join_hosts(launch, timeout), timeout);
+  }
+  require(by_mpi, ErrorKind::Config,
+          "WORLD_SIZE={}: ranks on the CPU are started by mpirun; unset it, or take train.device "
+          "cuda",
+          launch.ranks);
+  return make_mpi_communicator(timeout);
+}
+
+std::string launch_prefix(std::int64_t ranks) {
+  if (ranks == 1) return "";
+  return find_launch().by == Launch::By::Mpi ? fmt::format("mpirun -n {} ", ranks)
+                                             : "(on every rank, as before) ";
 }
 
 PeakFlops peak_flops(const TrainConfig& config) {

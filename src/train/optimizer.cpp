@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "backend/ops.h"
 #include "core/error.h"
@@ -32,11 +33,10 @@ Optimizer::Optimizer(Backend& backend, const Transformer& model, Communicator& r
       seed_(seed),
       values_(model.parameter_slab()),
       gradients_(model.gradient_slab()),
-      part_(sharded_ ? part_of(values_.elements(), ranks.rank(), ranks.ranks())
-                     : Part{0, values_.elements()}) {
-  list_pieces();
+      copies_(model.rounded_slab()) {
+  divide(model.buckets());
   const auto count = static_cast<std::int64_t>(parameters_.size()) + 1;
-  const std::int64_t elements = part_.elements();
+  const std::int64_t elements = buckets_.back().moments + buckets_.back().own.elements();
   moments_memory_ = backend.allocate(2 * elements * size_of(DType::F32), "optimizer moments");
   sums_memory_ = backend.allocate(count * size_of(DType::F64), "sums of a step");
   clip_memory_ = backend.allocate(size_of(DType::F32), "clip factor");
@@ -49,35 +49,39 @@ Optimizer::Optimizer(Backend& backend, const Transformer& model, Communicator& r
   host_sums_.resize(static_cast<std::size_t>(count));
 }
 
-void Optimizer::list_pieces() {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Part all = elements_of(parameters_[i], values_);
-    const Part mine{std::max(all.begin, part_.begin), std::min(all.end, part_.end)};
-    if (mine.begin >= mine.end) continue;
-    require(!parameters_[i].rounded || mine == all, ErrorKind::Internal,
-            "bf16 copies are not yet rounded in parts");
-    pieces_.push_back({i, mine});
+void Optimizer::divide(std::span<const SlabRange> buckets) {
+  std::int64_t moments = 0;
+  for (const auto [begin, end] : buckets) {
+    Bucket bucket{.all = {begin, end}, .own = {begin, end}, .moments = moments};
+    if (sharded_) {
+      const Part part = part_of(end - begin, ranks_.rank(), ranks_.ranks());
+      bucket.own = {begin + part.begin, begin + part.end};
+    }
+    moments += bucket.own.elements();
+    list_pieces(bucket);
+    buckets_.push_back(bucket);
   }
 }
 
-// The elements of a moment, which holds the own part only.
-TensorView Optimizer::own(const TensorView& moment, const Part& elements) const {
-  return moment.rows(elements.begin - part_.begin, elements.end - part_.begin);
+void Optimizer::list_pieces(const Bucket& bucket) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Part all = elements_of(parameters_[i], values_);
+    const Part own{std::max(all.begin, bucket.own.begin), std::min(all.end, bucket.own.end)};
+    if (own.begin >= own.end) continue;
+    pieces_.push_back({.parameter = i,
+                       .elements = own,
+                       .first = own.begin - all.begin,
+                       .moments = bucket.moments + own.begin - bucket.own.begin});
+  }
 }
 
-TensorView Optimizer::rounded(const Piece& piece) const {
-  const TensorView& copy = parameters_[piece.parameter].rounded;
-  return copy ? copy.reshaped({copy.elements()}) : TensorView();
+void Optimizer::reduce(std::size_t bucket) {
+  const TensorView gradients = rows(gradients_, buckets_[bucket].all);
+  sharded_ ? ranks_.reduce_scatter(gradients) : ranks_.all_reduce(gradients);
 }
 
 StepSums Optimizer::step_sums() {
-  if (sharded_) {
-    backend_.synchronize();
-    ranks_.reduce_scatter(gradients_);
-  } else if (ranks_.ranks() > 1) {
-    backend_.synchronize();
-    ranks_.all_reduce(gradients_);
-  }
+  ranks_.join();
   std::vector<bool> has_piece(host_sums_.size(), false);
   for (const Piece& piece : pieces_) {
     const auto row = static_cast<std::int64_t>(piece.parameter);
@@ -108,11 +112,12 @@ void Optimizer::update(std::int64_t update, double learning_rate, double gradien
   backend_.upload(clip_, &factor);
   for (const Piece& piece : pieces_) {
     const Parameter& parameter = parameters_[piece.parameter];
+    const Part moments{piece.moments, piece.moments + piece.elements.elements()};
     ops::adamw_step(backend_,
                     {.param = rows(values_, piece.elements),
-                     .m = own(m_, piece.elements),
-                     .v = own(v_, piece.elements),
-                     .rounded = rounded(piece),
+                     .m = rows(m_, moments),
+                     .v = rows(v_, moments),
+                     .rounded = copies_ ? rows(copies_, piece.elements) : TensorView(),
                      .grad = rows(gradients_, piece.elements),
                      .clip = clip_,
                      .step = update,
@@ -121,11 +126,21 @@ void Optimizer::update(std::int64_t update, double learning_rate, double gradien
                      .beta2 = static_cast<float>(config_.beta2),
                      .eps = static_cast<float>(config_.eps),
                      .weight_decay = static_cast<float>(parameter.decay ? config_.weight_decay : 0),
-                     .rounding_seed = rounding_seed(seed_, parameter.name)});
+                     .rounding_seed = rounding_seed(seed_, parameter.name),
+                     .first_element = piece.first});
   }
+  // Passes read the copies if there are any; other ranks' weights are then gathered when needed.
+  gather(copies_ ? copies_ : values_);
+}
+
+void Optimizer::gather(const TensorView& slab) {
   if (!sharded_) return;
-  backend_.synchronize();
-  ranks_.all_gather(values_);
+  for (const Bucket& bucket : buckets_) ranks_.all_gather(rows(slab, bucket.all));
+  ranks_.join();
+}
+
+TensorView Optimizer::own_moments(const TensorView& moments, const Bucket& bucket) {
+  return moments.rows(bucket.moments, bucket.moments + bucket.own.elements());
 }
 
 OptimizerState Optimizer::room_for_state() {
@@ -135,9 +150,7 @@ OptimizerState Optimizer::room_for_state() {
   if (sharded_) {
     const std::int64_t elements = values_.elements();
     state.memory = backend_.allocate(2 * elements * size_of(DType::F32), "all moments");
-    const TensorView all(state.memory->data(), DType::F32, {2 * elements}, backend_.device());
-    m = all.rows(0, elements);
-    v = all.rows(elements, 2 * elements);
+    std::tie(m, v) = moments_in(state);
   }
   for (const Parameter& parameter : parameters_) {
     const Part elements = elements_of(parameter, values_);
@@ -147,26 +160,34 @@ OptimizerState Optimizer::room_for_state() {
   return state;
 }
 
+// m and v, as room_for_state gives room for them.
+std::pair<TensorView, TensorView> Optimizer::moments_in(const OptimizerState& state) const {
+  const std::int64_t elements = values_.elements();
+  const TensorView all(state.memory->data(), DType::F32, {2 * elements}, backend_.device());
+  return {all.rows(0, elements), all.rows(elements, 2 * elements)};
+}
+
 OptimizerState Optimizer::state() {
   OptimizerState state = room_for_state();
   if (!sharded_) return state;
-  const std::int64_t elements = values_.elements();
-  const TensorView all(state.memory->data(), DType::F32, {2 * elements}, backend_.device());
-  for (const std::int64_t begin : {std::int64_t{0}, elements}) {
-    const TensorView moment = all.rows(begin, begin + elements);
-    ops::copy(backend_, {.out = rows(moment, part_), .x = begin == 0 ? m_ : v_});
-    backend_.synchronize();
-    ranks_.all_gather(moment);
+  if (copies_) gather(values_);
+  const auto [m, v] = moments_in(state);
+  for (const Bucket& bucket : buckets_) {
+    ops::copy(backend_, {.out = rows(m, bucket.own), .x = own_moments(m_, bucket)});
+    ops::copy(backend_, {.out = rows(v, bucket.own), .x = own_moments(v_, bucket)});
   }
+  gather(m);
+  gather(v);
   return state;
 }
 
 void Optimizer::adopt(const OptimizerState& state) {
   if (!sharded_) return;
-  const std::int64_t elements = values_.elements();
-  const TensorView all(state.memory->data(), DType::F32, {2 * elements}, backend_.device());
-  ops::copy(backend_, {.out = m_, .x = rows(all, part_)});
-  ops::copy(backend_, {.out = v_, .x = rows(all.rows(elements, 2 * elements), part_)});
+  const auto [m, v] = moments_in(state);
+  for (const Bucket& bucket : buckets_) {
+    ops::copy(backend_, {.out = own_moments(m_, bucket), .x = rows(m, bucket.own)});
+    ops::copy(backend_, {.out = own_moments(v_, bucket), .x = rows(v, bucket.own)});
+  }
 }
 
 std::vector<MemoryLine> Optimizer::memory(std::int64_t elements) {

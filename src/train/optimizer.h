@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -29,7 +30,8 @@ struct OptimizerState {
 
 // AdamW over a model's parameters: two moments each, the gradient clipped by its global norm.
 // Sharded (ZeRO-1, Rajbhandari et al. 2020), a rank has the moments of its part of the parameters,
-// updates that part and gets the others; else every rank updates all. All ranks call the same.
+// updates that part and gets the others; else every rank updates all. All ranks call the same. In
+// bf16 a rank gets the others' copies only, and their float32 weights with state().
 class Optimizer {
  public:
   // Allocates the moments, zeroed. `model` and `ranks` outlive this.
@@ -39,13 +41,15 @@ class Optimizer {
 
   // [1] f64, for the passes of a step.
   TensorView loss_sum() const { return sums_.rows(sums_.elements() - 1, sums_.elements()); }
-  // Waits for the passes, the only time in a step, and adds up the ranks' gradients and losses. The
+  // Starts to add up the ranks' gradients of a bucket, which are ready.
+  void reduce(std::size_t bucket);
+  // Waits for the passes and for all buckets, the only time in a step, and adds up the losses. The
   // squares are summed tensor by tensor in f64, in a fixed order.
   StepSums step_sums();
   // One update. `update` counts from 1 (the bias correction); the norm is that of step_sums().
   void update(std::int64_t update, double learning_rate, double gradient_norm);
 
-  // All moments. Sharded, they are gathered in memory of their own.
+  // All moments; the model then has all weights. Sharded, they are gathered in memory of their own.
   OptimizerState state();
   // Room for all moments, and taking over what was read into it.
   OptimizerState room_for_state();
@@ -55,14 +59,23 @@ class Optimizer {
   static std::vector<MemoryLine> memory(std::int64_t elements);
 
  private:
-  // What one parameter has in the own part of the slab.
+  struct Bucket {
+    Part all;              // of the slab
+    Part own;              // what this rank updates of it
+    std::int64_t moments;  // where those of `own` begin
+  };
+  // What one parameter has in the own parts of the slab.
   struct Piece {
     std::size_t parameter;
-    Part elements;  // of the slab
+    Part elements;         // of the slab
+    std::int64_t first;    // element of the parameter
+    std::int64_t moments;  // where its moments begin
   };
-  void list_pieces();
-  TensorView own(const TensorView& moment, const Part& elements) const;
-  TensorView rounded(const Piece& piece) const;
+  void divide(std::span<const SlabRange> buckets);
+  void list_pieces(const Bucket& bucket);
+  void gather(const TensorView& slab);
+  std::pair<TensorView, TensorView> moments_in(const OptimizerState& state) const;
+  static TensorView own_moments(const TensorView& moments, const Bucket& bucket);
 
   Backend& backend_;
   Communicator& ranks_;
@@ -72,12 +85,13 @@ class Optimizer {
   std::uint64_t seed_;
   TensorView values_;     // the parameters' slab
   TensorView gradients_;  // alike
-  Part part_;             // of the slab: what this rank updates
+  TensorView copies_;     // alike in bf16; empty in float32
+  std::vector<Bucket> buckets_;
   std::vector<Piece> pieces_;
   std::unique_ptr<DeviceMemory> moments_memory_;
   std::unique_ptr<DeviceMemory> sums_memory_;
   std::unique_ptr<DeviceMemory> clip_memory_;
-  TensorView m_;  // of the part
+  TensorView m_;  // of the own parts, one after another
   TensorView v_;
   TensorView sums_;  // [parameters + 1] f64: squares of gradients, losses
   TensorView clip_;  // [1]

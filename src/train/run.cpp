@@ -265,8 +265,8 @@ std::optional<CheckpointState> share_resume_point(std::optional<CheckpointState>
   return store.verify(static_cast<std::int64_t>(step));
 }
 
-void train_as_rank(const RunConfig& config, const RunOptions& options, Communicator& ranks,
-                   Console& console) {
+void train_as_rank(const RunConfig& config, const RunOptions& options, Backend& backend,
+                   Communicator& ranks, Console& console) {
   const StopRequest stop;
   std::optional<RunFolder> folder;
   std::optional<CheckpointState> checkpoint;
@@ -279,15 +279,14 @@ void train_as_rank(const RunConfig& config, const RunOptions& options, Communica
     }
   }
   checkpoint = share_resume_point(std::move(checkpoint), config, ranks);
-  const auto backend = make_backend(config.train);
   require(config.samples.every == 0 || options.continue_prompts, ErrorKind::Internal,
           "samples are wanted, but nothing draws them");
   PeakFlops peak = peak_flops(config.train);
   peak.value *= static_cast<double>(ranks.ranks());
-  if (!checkpoint) show_tables(config, *backend, peak, console);
+  if (!checkpoint) show_tables(config, backend, peak, console);
   if (ranks.ranks() > 1) console.line(fmt::format("ranks: {}", ranks.ranks()));
   const CheckpointStore store(config.checkpoint.folder, config.checkpoint);
-  Trainer trainer(config, *backend, ranks, checkpoint ? &*checkpoint : nullptr,
+  Trainer trainer(config, backend, ranks, checkpoint ? &*checkpoint : nullptr,
                   checkpoint ? store.path_of(checkpoint->step) : "");
   show_data(trainer.data(), config, console);
   if (folder) {
@@ -308,19 +307,17 @@ void train_as_rank(const RunConfig& config, const RunOptions& options, Communica
     console.line(fmt::format("look at it:\n  {} {}", options.report_program,
                              shell_quote(config.checkpoint.folder)));
   } else {
-    const std::string launcher =
-        ranks.ranks() > 1 ? fmt::format("mpirun -n {} ", ranks.ranks()) : "";
-    console.line("resume with:\n  " + launcher + options.resume_command);
+    console.line("resume with:\n  " + launch_prefix(ranks.ranks()) + options.resume_command);
   }
 }
 
 }  // namespace
 
 void run_training(const RunConfig& config, const RunOptions& options, Console& console) {
-  const auto ranks = make_communicator(config);
-  if (ranks->rank() == 0) return train_as_rank(config, options, *ranks, console);
+  const auto backend = make_backend(config.train);
+  const auto ranks = make_communicator(config, *backend);
   Console silence(nullptr);
-  train_as_rank(config, options, *ranks, silence);
+  train_as_rank(config, options, *backend, *ranks, ranks->rank() == 0 ? console : silence);
 }
 
 void preview_run(const RunConfig& config, Console& console) {

@@ -7,6 +7,7 @@
 
 #include "core/json_fields.h"
 #include "model/parameters.h"
+#include "train/factory.h"
 #include "train/optimizer.h"
 #include "train/trainer.h"
 
@@ -80,6 +81,7 @@ std::string memory_table(const RunConfig& config) {
   std::vector<MemoryLine> lines = Transformer::memory(config.model, limits_of(config));
   const std::int64_t elements = lay_out_parameters(config.model).bytes / size_of(DType::F32);
   for (MemoryLine& line : Optimizer::memory(elements)) lines.push_back(std::move(line));
+  for (MemoryLine& line : backend_memory(config.train)) lines.push_back(std::move(line));
   Rows rows{{"memory", "bytes", ""}};
   std::int64_t total = 0;
   for (const MemoryLine& line : lines) {

@@ -146,10 +146,14 @@ StepSums Trainer::accumulate_gradients(const Batch& batch) {
                              .stream = RandomStream::kTrainingPermutation,
                              .draw = static_cast<std::uint32_t>(step_)};
   model_->zero_gradients();
+  BucketReady reduce;
+  if (ranks_.ranks() > 1) reduce = [this](std::size_t bucket) { optimizer_->reduce(bucket); };
   for (std::int64_t begin = first; begin < first + own; begin += micro_batch) {
+    const bool last = begin + micro_batch == first + own;
     const PackedTokens tokens = slicer_.slice(batch, begin, micro_batch);
     model_->queue_forward_backward(tokens, draw, scale, config_.optimizer.z_loss,
-                                   {optimizer_->loss_sum(), begin > first});
+                                   {optimizer_->loss_sum(), begin > first},
+                                   last ? reduce : BucketReady());
   }
   StepSums sums = optimizer_->step_sums();
   sums.losses *= scale;

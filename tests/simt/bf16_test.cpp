@@ -299,6 +299,38 @@ TEST_CASE("heads and gates of bf16 tensors are right to rounding", "[simt]") {
   for (const char* name : {"out", "da", "db", "dgate_logits"}) t.check(name, expected);
 }
 
+// A rank that updates a part of a parameter (ZeRO-1).
+TEST_CASE("AdamW in parts gives the bits of the whole", "[simt]") {
+  constexpr std::int64_t kCount = 1003;
+  const auto update = [](const std::vector<std::int64_t>& bounds) {
+    Tensors t(8);
+    const TensorView param = t.f32("param", {kCount}, true);
+    const TensorView m = t.f32("m", {kCount}, true);
+    const TensorView v = t.f32("v", {kCount});
+    const TensorView grad = t.f32("grad", {kCount}, true);
+    const TensorView clip = t.f32("clip", {1}, true);
+    const TensorView rounded = t.bf16("rounded", {kCount}, false);
+    for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+      const auto part = [&](const TensorView& x) { return x.rows(bounds[i], bounds[i + 1]); };
+      cuda::adamw_step({.param = part(param),
+                        .m = part(m),
+                        .v = part(v),
+                        .rounded = part(rounded),
+                        .grad = part(grad),
+                        .clip = clip,
+                        .step = 3,
+                        .learning_rate = 0.1F,
+                        .rounding_seed = 5,
+                        .first_element = bounds[i]},
+                       nullptr);
+    }
+    return t.read("rounded");
+  };
+  const std::vector<double> whole = update({0, kCount});
+  CHECK(update({0, 16, 528, kCount}) == whole);
+  CHECK(update({0, 3, 6, 517, kCount}) == whole);
+}
+
 TEST_CASE("AdamW rounds the bf16 copy by the documented Philox words", "[simt]") {
   for (const std::int64_t count : {4096, 1003}) {
     Tensors t(7);

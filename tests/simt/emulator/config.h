@@ -22,6 +22,8 @@ struct Config {
   bool defer_streams = false;    // run queued work only when the host waits, streams interleaved
   bool host_guard = false;       // device memory is inaccessible but for device work
   bool count_conflicts = false;  // check mode: bank conflicts and sectors by source line
+  int devices = 8;               // that there seem to be; a process uses one
+  double patience_seconds = 60;  // after which a collective fails that not all ranks have come to
   std::size_t stack_bytes = 64 << 10;
   std::size_t shared_limit = 227 << 10;  // shared memory that a block may ask for
 };

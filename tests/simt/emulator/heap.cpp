@@ -110,6 +110,7 @@ using namespace simt;
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   if (interrupts_capture()) return cudaErrorStreamCaptureUnsupported;
+  const DeviceLock lock;
   const std::size_t body = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const std::size_t pages = (body + kPage - 1) / kPage * kPage;
   if (live_bytes + bytes > kMemory || used_range + pages + kPage > kAddressRange) {
@@ -132,6 +133,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 cudaError_t cudaFree(void* memory) {
   if (!memory) return cudaSuccess;
   drain_streams();
+  const DeviceLock lock;
   const auto found = allocations().find(reinterpret_cast<std::uintptr_t>(memory));
   if (found == allocations().end() || !found->second.live) return cudaErrorInvalidValue;
   Allocation& allocation = found->second;

@@ -1,10 +1,14 @@
 #include "simt/emulator/streams.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +27,9 @@ struct StreamOp {
   std::function<void()> work;
   const Event* wait = nullptr;
   std::uint64_t until = 0;
+  std::function<bool()> ready;  // of an op that waits for other processes
+
+  bool is_able() const { return (!wait || wait->reached >= until) && (!ready || ready()); }
 };
 
 struct Graph {
@@ -38,8 +45,13 @@ struct Stream {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 Stream default_stream;
 std::vector<Stream*> streams{&default_stream};
+std::recursive_mutex device;
+int collectives = 0;  // that are queued
+Clock::time_point last_call{};
 std::uint64_t draws = 0;
 std::uint64_t waits = 0;
 std::uint64_t launches = 0;  // of graphs
@@ -61,22 +73,31 @@ void perform(const StreamOp& op) {
 bool step() {
   std::vector<Stream*> able;
   for (Stream* stream : streams) {
-    if (stream->queue.empty()) continue;
-    const StreamOp& head = stream->queue.front();
-    if (!head.wait || head.wait->reached >= head.until) able.push_back(stream);
+    if (!stream->queue.empty() && stream->queue.front().is_able()) able.push_back(stream);
   }
   if (able.empty()) return false;
   Stream& stream = *able[draw() % able.size()];
   const StreamOp op = std::move(stream.queue.front());
   stream.queue.pop_front();
+  if (op.ready) --collectives;
   perform(op);
   return true;
 }
 
+// Whether the condition holds, after a step towards it if it did not.
+template <class Condition>
+bool step_towards(const Condition& condition) {
+  const DeviceLock lock;
+  last_call = Clock::now();
+  if (condition()) return true;
+  if (!step() && collectives == 0) fail("streams wait for an event that is never recorded");
+  return condition();
+}
+
 template <class Condition>
 void run_until(const Condition& condition) {
-  while (!condition()) {
-    if (!step()) fail("streams wait for an event that is never recorded");
+  while (!step_towards(condition)) {
+    if (collectives > 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
 
@@ -87,12 +108,10 @@ bool all_idle() {
 
 // The default stream orders against all streams that are not non-blocking.
 void push(Stream* stream, StreamOp op) {
+  const DeviceLock lock;
+  last_call = Clock::now();
   if (stream && stream->capture) {
     stream->capture->ops.push_back(std::move(op));
-    return;
-  }
-  if (!config.defer_streams) {
-    perform(op);
     return;
   }
   if (!stream) stream = &default_stream;
@@ -101,13 +120,54 @@ void push(Stream* stream, StreamOp op) {
   } else if (stream->blocking) {
     run_until([] { return default_stream.queue.empty(); });
   }
+  if (op.ready) ++collectives;
   stream->queue.push_back(std::move(op));
+  while (!config.defer_streams && step()) {
+  }
 }
+
+// Goes on with the streams where ranks wait for each other while the host does something else.
+class Progress {
+ public:
+  Progress() : thread_([this] { loop(); }) {}
+  ~Progress() {
+    quit_ = true;
+    thread_.join();
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+ private:
+  void loop() const {
+    constexpr std::chrono::milliseconds kPause{2};
+    for (; !quit_; std::this_thread::sleep_for(kPause / 4)) {
+      const DeviceLock lock;
+      if (collectives == 0 || Clock::now() - last_call < kPause) continue;
+      while (step()) {
+      }
+    }
+  }
+
+  std::atomic<bool> quit_{false};
+  std::thread thread_;
+};
 
 }  // namespace
 
+DeviceLock::DeviceLock() {
+  device.lock();
+}
+DeviceLock::~DeviceLock() {
+  device.unlock();
+}
+
 void enqueue(cudaStream_t stream, std::function<void()> work) {
-  push(stream, {std::move(work), nullptr, 0});
+  push(stream, {.work = std::move(work), .ready = {}});
+}
+
+void enqueue_when(cudaStream_t stream, std::function<bool()> ready, std::function<void()> work) {
+  static const Progress progress;
+  push(stream, {.work = std::move(work), .ready = std::move(ready)});
 }
 
 void fail_device(cudaError_t status) {
@@ -143,6 +203,7 @@ void pass_time(double nanoseconds) {
 using namespace simt;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  const DeviceLock lock;
   *stream = new Stream;
   (*stream)->blocking = (flags & cudaStreamNonBlocking) == 0;
   streams.push_back(*stream);
@@ -151,6 +212,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   run_until([&] { return stream->queue.empty(); });
+  const DeviceLock lock;
   std::erase(streams, stream);
   delete stream;
   return cudaSuccess;
@@ -164,8 +226,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return sticky;
 }
 
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const DeviceLock lock;
+  last_call = Clock::now();
+  step();
+  const Stream* asked = stream ? stream : &default_stream;
+  return asked->queue.empty() ? sticky : cudaErrorNotReady;
+}
+
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
-  push(stream, {{}, event, event->recorded});
+  push(stream, {.work = {}, .wait = event, .until = event->recorded, .ready = {}});
   return cudaSuccess;
 }
 
@@ -188,6 +258,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const DeviceLock lock;
   const std::uint64_t version = ++event->recorded;
   enqueue(stream, [=] {
     event->reached = version;
@@ -210,6 +281,9 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const DeviceLock lock;
+  last_call = Clock::now();
+  step();
   return event->reached >= event->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -258,12 +332,12 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = config.devices;
   return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+  return device >= 0 && device < config.devices ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaGetLastError() {
