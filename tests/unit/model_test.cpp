@@ -213,6 +213,45 @@ TEST_CASE("gates are shown for gated layers, those of sa first", "[model]") {
   REQUIRE(shown == 1);
 }
 
+// What lets ranks add up the gradients of late layers while those of early ones are computed.
+TEST_CASE("a bucket's gradients are complete when it is ready, and others' not yet", "[model]") {
+  for (const ModelCase& c : model_cases()) {
+    INFO(c.name);
+    const auto backend = make_cpu_backend(1);
+    Transformer model(c.config, *backend, limits_of(c));
+    fill_parameters(model, *backend, 7);
+    model.zero_gradients();
+    const TensorView slab = model.gradient_slab();
+    const auto buckets = model.buckets();
+    REQUIRE(std::ssize(buckets) == c.config.layers + 2);
+    std::vector<std::vector<float>> seen;  // the whole slab, as each became ready
+    std::vector<std::size_t> order;
+    double sum = 0;
+    const TwinInput input = input_of(c);
+    model.queue_forward_backward(input.packed(), input.draw, input.loss_scale, input.z_loss,
+                                 {TensorView(&sum, DType::F64, {1})}, [&](std::size_t bucket) {
+                                   order.push_back(bucket);
+                                   seen.push_back(download(*backend, slab));
+                                 });
+    const std::vector<float> last = download(*backend, slab);
+    std::int64_t end = 0;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      REQUIRE(buckets[b].begin == end);
+      end = buckets[b].end;
+      REQUIRE(end % 16 == 0);
+      const std::size_t turn = buckets.size() - 1 - b;
+      REQUIRE(order[turn] == b);
+      const std::vector<float>& then = seen[turn];
+      REQUIRE(std::equal(last.begin() + buckets[b].begin, last.begin() + end,
+                         then.begin() + buckets[b].begin));
+      const bool rest_is_open =
+          !std::equal(last.begin(), last.begin() + buckets[b].begin, then.begin());
+      REQUIRE(rest_is_open == (b > 0));
+    }
+    REQUIRE(end == slab.elements());
+  }
+}
+
 TEST_CASE("everything is allocated at construction, and memory() says how much", "[model]") {
   for (const ModelCase& c : model_cases()) {
     for (const RecomputePolicy policy :
