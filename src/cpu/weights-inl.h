@@ -7,8 +7,10 @@
 #endif
 
 #include <cstdint>
+#include <cstring>
 
 #include "backend/tensor.h"
+#include "cpu/half_values.h"
 #include "cpu/simd_loops-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
@@ -93,12 +95,10 @@ class Q8Weights : WeightRows {
                                      (kScaleBytes + kWeightBlock));
   }
   static HWY_INLINE Run run(const std::byte* p) {
-    const hn::CappedTag<float, 4> d;
-    const hn::Rebind<hwy::float16_t, decltype(d)> halves;
-    // The first of four lanes: a block has more bytes than they.
-    const auto scale = hn::LoadU(halves, reinterpret_cast<const hwy::float16_t*>(p));
+    std::uint16_t scale = 0;
+    std::memcpy(&scale, p, sizeof scale);
     return {reinterpret_cast<const std::int8_t*>(p + kScaleBytes),
-            hn::Set(F32(), hn::GetLane(hn::PromoteTo(d, scale)))};
+            hn::Set(F32(), kHalfValues[scale])};
   }
 
  private:
