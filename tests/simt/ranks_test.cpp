@@ -224,9 +224,9 @@ TEST_CASE("a rank that does not come to a collective is named", "[simt]") {
   const bool defer = GENERATE(false, true);
   const auto outcomes = run_forked_ranks(3, [&](std::int64_t rank) {
     simt::config.defer_streams = defer;
-    Rank r(1, 64);
+    Rank r(3, 64);
     if (rank == 1) {
-      sleep(5);
+      sleep(8);
       return std::string();
     }
     r.ranks->reduce_scatter(r.x);

@@ -82,8 +82,8 @@ TEST_CASE("hosts add up their values in the order of the ranks", "[ranks]") {
 }
 
 TEST_CASE("hosts that do not come are named", "[ranks]") {
-  const auto errors = run(3, milliseconds{300}, [](HostCommunicator& hosts) {
-    if (hosts.rank() == 2) return std::this_thread::sleep_for(milliseconds{4000});
+  const auto errors = run(3, milliseconds{1000}, [](HostCommunicator& hosts) {
+    if (hosts.rank() == 2) return std::this_thread::sleep_for(milliseconds{5000});
     double value = 1;
     hosts.sum(std::span(&value, 1));
   });
