@@ -37,11 +37,6 @@ std::unique_ptr<Backend> make_backend(const TrainConfig& config) {
   }
 }
 
-std::vector<MemoryLine> backend_memory(const TrainConfig& config) {
-  if (config.device == DeviceChoice::Cpu) return {};
-  return {{"workspaces of CUDA kernels", kCudaWorkspaceBytes}};
-}
-
 std::unique_ptr<Communicator> make_communicator(const RunConfig& config, Backend& backend) {
   const Launch launch = find_launch();
   const std::chrono::seconds timeout(config.parallel.timeout_seconds);

@@ -2,11 +2,9 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "backend/backend.h"
 #include "backend/communicator.h"
-#include "model/transformer.h"
 #include "train/train_config.h"
 
 namespace flywheel {
@@ -16,9 +14,6 @@ namespace flywheel {
 
 // Error Device if the device is not there. Of several GPUs, each rank takes its own.
 std::unique_ptr<Backend> make_backend(const TrainConfig& config);
-
-// Memory of the device that the backend takes for itself.
-std::vector<MemoryLine> backend_memory(const TrainConfig& config);
 
 // The ranks of the job, whose tensors lie where `backend` computes, and which outlives them. Waits
 // for all. Error Config if the way that they were started does not go with the device.

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "core/json_fields.h"
+#include "cuda/cuda_backend.h"
 #include "model/parameters.h"
-#include "train/factory.h"
 #include "train/optimizer.h"
 #include "train/trainer.h"
 
@@ -81,7 +81,9 @@ std::string memory_table(const RunConfig& config) {
   std::vector<MemoryLine> lines = Transformer::memory(config.model, limits_of(config));
   const std::int64_t elements = lay_out_parameters(config.model).bytes / size_of(DType::F32);
   for (MemoryLine& line : Optimizer::memory(elements)) lines.push_back(std::move(line));
-  for (MemoryLine& line : backend_memory(config.train)) lines.push_back(std::move(line));
+  if (config.train.device == DeviceChoice::Cuda) {
+    lines.push_back({"workspaces of CUDA kernels", kCudaWorkspaceBytes});
+  }
   Rows rows{{"memory", "bytes", ""}};
   std::int64_t total = 0;
   for (const MemoryLine& line : lines) {
