@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   options.add_options()("probe", "only say which GPU there is (code 5: none)")(
       "model", "tiny, 10m or 360m", cxxopts::value<std::string>()->default_value("360m"))(
       "compared-model", "compared with float32 on the CPU",
-      cxxopts::value<std::string>()->default_value("10m"))(
+      cxxopts::value<std::string>()->default_value("360m"))(
       "sequence", "tokens of a sequence", cxxopts::value<std::int64_t>()->default_value("2048"))(
       "batch", "sequences of a step", cxxopts::value<std::int64_t>()->default_value("32"))(
       "steps", "steps of each pattern", cxxopts::value<int>()->default_value("8"))(

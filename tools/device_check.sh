@@ -3,7 +3,7 @@
 # float32 on the CPU, the speed of training and of attention. Without a GPU, the same in small on the emulated one.
 #   tools/device_check.sh [--emulated] [--output FOLDER] [BUILD]     default: build/release
 #   tools/device_check.sh --pack FOLDER [BUILD]     all that it needs, for a machine without our libraries
-# Figures go to FOLDER/device.json (default: BUILD/device_check). Ends with 1 if anything failed.
+# Figures go to FOLDER/device.json (default: BUILD/device_check), those of PyTorch, where it is, to pytorch.jsonl beside it. Ends with 1 if anything failed.
 set -euo pipefail
 
 emulated=no output='' pack='' build=''
@@ -26,7 +26,7 @@ if [ -n "$pack" ]; then
   mkdir -p "$pack/bin" "$pack/tests" "$pack/lib"
   cp "$build/bin/bench_device" "$pack/bin"
   cp "$build/tests/cuda_device_test" "$pack/tests"
-  cp "$0" "$pack"
+  cp "$0" "$here/../bench/peers/pytorch_device.py" "$pack"
   git -C "$here" rev-parse --short HEAD >"$pack/commit"
   strip "$pack/bin/bench_device" "$pack/tests/cuda_device_test"
   ldd "$pack/bin/bench_device" "$pack/tests/cuda_device_test" |
@@ -64,11 +64,18 @@ if [ "$emulated" = yes ]; then
     --steps 3 --window 64 --lengths 260 --heads 2 --budget 0 \
     --commit "$commit" --json "$output/device.json"
 else
-  step ops 120 "$build/tests/cuda_device_test"
+  step ops 90 "$build/tests/cuda_device_test"
   if command -v compute-sanitizer >/dev/null; then
-    step memory 90 compute-sanitizer --error-exitcode 1 "$build/tests/cuda_device_test" "[attention]"
+    step memory 60 compute-sanitizer --error-exitcode 1 "$build/tests/cuda_device_test" "[attention]"
   fi
-  step training 240 "$build/bin/bench_device" --commit "$commit" --json "$output/device.json"
+  step training 220 "$build/bin/bench_device" --commit "$commit" --json "$output/device.json"
+  peer=$here/../bench/peers/pytorch_device.py
+  [ -f "$peer" ] || peer=$here/pytorch_device.py
+  if python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+    step pytorch 110 python3 "$peer" --output "$output/pytorch.jsonl"
+  else
+    echo "no PyTorch that sees the GPU: its times are left out"
+  fi
 fi
 
 if [ "${#failed[@]}" -gt 0 ]; then
