@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/memory_plan.h"
 #include "core/error.h"
 #include "cuda/attention_plans.h"
 #include "cuda/backend_stream.h"
@@ -16,7 +17,7 @@
 namespace flywheel {
 namespace {
 
-constexpr std::int64_t kWorkspaceBytes = kCudaWorkspaceBytes / 2;  // of kernels, of cuBLASLt
+constexpr std::int64_t kWorkspaceBytes = kGpuWorkspaceBytes / 2;  // of kernels, of cuBLASLt
 
 int selected(int device) {
   int count = 0;

@@ -7,9 +7,6 @@
 
 namespace flywheel {
 
-// GPU memory that a backend takes for itself.
-constexpr std::int64_t kCudaWorkspaceBytes = std::int64_t{128} << 20;
-
 struct CudaOptions {
   // The file of measured algorithms (matmul_algorithms.h); empty: cuBLASLt chooses.
   std::filesystem::path matmul_algorithms;

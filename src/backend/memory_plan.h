@@ -6,6 +6,9 @@
 
 namespace flywheel {
 
+// What a backend on a GPU takes for itself, besides what it is asked for.
+constexpr std::int64_t kGpuWorkspaceBytes = std::int64_t{128} << 20;
+
 // Places named buffers in one slab before anything is allocated. Buffers that are never alive in
 // the same phase may overlap.
 class MemoryPlan {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "backend/memory_plan.h"
 #include "core/json_fields.h"
-#include "cuda/cuda_backend.h"
 #include "model/parameters.h"
 #include "train/optimizer.h"
 #include "train/trainer.h"
@@ -82,7 +82,7 @@ std::string memory_table(const RunConfig& config) {
   const std::int64_t elements = lay_out_parameters(config.model).bytes / size_of(DType::F32);
   for (MemoryLine& line : Optimizer::memory(elements)) lines.push_back(std::move(line));
   if (config.train.device == DeviceChoice::Cuda) {
-    lines.push_back({"workspaces of CUDA kernels", kCudaWorkspaceBytes});
+    lines.push_back({"workspaces of CUDA kernels", kGpuWorkspaceBytes});
   }
   Rows rows{{"memory", "bytes", ""}};
   std::int64_t total = 0;
