@@ -235,8 +235,7 @@ class Run {
   double validation_loss_ = 0;
 };
 
-void show_tables(const RunConfig& config, const Backend& backend, const PeakFlops& peak,
-                 Console& console) {
+void show_tables(const RunConfig& config, const PeakFlops& peak, Console& console) {
   console.line(console.bold("config") + (console.is_terminal() ? "" : "  (* = not the default)"));
   console.line(config_table(config, console));
   for (const std::string& table :
@@ -244,7 +243,6 @@ void show_tables(const RunConfig& config, const Backend& backend, const PeakFlop
     console.line("");
     console.line(table);
   }
-  console.line(fmt::format("\ndevice: {}", backend.description()));
 }
 
 void show_data(const DataSummary& data, const RunConfig& config, Console& console) {
@@ -283,7 +281,10 @@ void train_as_rank(const RunConfig& config, const RunOptions& options, Backend& 
           "samples are wanted, but nothing draws them");
   PeakFlops peak = peak_flops(config.train);
   peak.value *= static_cast<double>(ranks.ranks());
-  if (!checkpoint) show_tables(config, backend, peak, console);
+  if (!checkpoint) {
+    show_tables(config, peak, console);
+    console.line("\ndevice: " + backend.description());
+  }
   if (ranks.ranks() > 1) console.line(fmt::format("ranks: {}", ranks.ranks()));
   const CheckpointStore store(config.checkpoint.folder, config.checkpoint);
   Trainer trainer(config, backend, ranks, checkpoint ? &*checkpoint : nullptr,
@@ -321,8 +322,16 @@ void run_training(const RunConfig& config, const RunOptions& options, Console& c
 }
 
 void preview_run(const RunConfig& config, Console& console) {
-  const auto backend = make_backend(config.train);
-  show_tables(config, *backend, peak_flops(config.train), console);
+  try {
+    const auto backend = make_backend(config.train);
+    show_tables(config, peak_flops(config.train), console);
+    console.line("\ndevice: " + backend->description());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::Device) throw;
+    show_tables(config, {}, console);
+    console.line("");
+    console.warning(fmt::format("the run cannot start here: {}", error.what()));
+  }
   try {
     const Loader loader(loader_config_of(config), config.batch_sequences(), {});
     show_data(loader.summary(), config, console);

@@ -213,6 +213,10 @@ TEST_CASE("a GPU that is not there ends a run with one line and a code") {
   REQUIRE(code == 5);
   require_contains(program.log(), "train: error: train.device: cuda: this ");
   REQUIRE(!fs::exists(program.run_path("config.json")));
+  // A plan of the run needs none.
+  REQUIRE(program.run({"--dry-run", "--set", "train.device=cuda"}) == 0);
+  require_contains(program.log(), "workspaces of CUDA kernels");
+  require_contains(program.log(), "the run cannot start here: train.device: cuda: this ");
 }
 
 TEST_CASE("a diverging run stops before its weights are spoilt") {
