@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "cuda/device/check.h"
@@ -212,8 +213,8 @@ double MatmulPlans::milliseconds(const Plan& plan, const Matmul& args, void* out
   constexpr int kTimes = 5;
   double least = 0;
   for (int i = 0; i <= kTimes; ++i) {
-    const Event begin;
-    const Event end;
+    const Event begin(Event::Kind::Timed);
+    const Event end(Event::Kind::Timed);
     begin.record(stream);
     multiply(plan, args, out, workspace, stream);
     end.record(stream);

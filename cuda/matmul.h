@@ -3,7 +3,6 @@
 #include <map>
 #include <optional>
 #include <tuple>
-#include <vector>
 
 #include "backend/op_args.h"
 #include "cuda/device/blas.h"

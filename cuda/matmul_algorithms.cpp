@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
+#include <iterator>
 
 #include "core/config_faults.h"
 #include "core/file_io.h"

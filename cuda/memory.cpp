@@ -59,21 +59,29 @@ void Stream::synchronize() const {
   check(cudaStreamSynchronize(stream_), "synchronize");
 }
 
-void Stream::wait(cudaEvent_t event) const {
-  watch_until([&] { return cudaEventQuery(event); });
-  check(cudaEventSynchronize(event), "cudaEventSynchronize");
+void Stream::wait(const Event& event) const {
+  watch_until([&] { return cudaEventQuery(event.get()); });
+  check(cudaEventSynchronize(event.get()), "cudaEventSynchronize");
 }
 
-Event::Event() {
-  check(cudaEventCreateWithFlags(&event_, cudaEventDefault), "cudaEventCreate");
+Event::Event(Kind kind) {
+  const unsigned flags = kind == Kind::Timed ? cudaEventDefault : cudaEventDisableTiming;
+  check(cudaEventCreateWithFlags(&event_, flags), "cudaEventCreate");
 }
 
 Event::~Event() {
-  cudaEventDestroy(event_);
+  if (event_ != nullptr) cudaEventDestroy(event_);
 }
 
 void Event::record(cudaStream_t stream) const {
   check(cudaEventRecord(event_, stream), "cudaEventRecord");
+}
+
+bool Event::is_reached() const {
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) return false;
+  check(status, "cudaEventQuery");
+  return true;
 }
 
 double Event::milliseconds_since(const Event& earlier) const {

@@ -26,6 +26,29 @@ class Memory final : public DeviceMemory {
   std::int64_t bytes_;
 };
 
+// A point of a stream.
+class Event {
+ public:
+  enum class Kind { Untimed, Timed };
+  explicit Event(Kind kind = Kind::Untimed);
+  ~Event();
+  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
+
+  cudaEvent_t get() const { return event_; }
+  void record(cudaStream_t stream) const;
+  // Also if it was never recorded.
+  bool is_reached() const;
+  // Waits. Both are timed and were recorded.
+  double milliseconds_since(const Event& earlier) const;
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 // A queue of work; it does not wait for others.
 class Stream {
  public:
@@ -37,7 +60,7 @@ class Stream {
   cudaStream_t get() const { return stream_; }
   // Waits, for all work or for an event. Error Device if anything on the device went wrong.
   void synchronize() const;
-  void wait(cudaEvent_t event) const;
+  void wait(const Event& event) const;
   // Is called over and over in waits, and ends one by throwing. Empty: nothing is called.
   void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
 
@@ -47,22 +70,6 @@ class Stream {
 
   cudaStream_t stream_ = nullptr;
   std::function<void()> watch_;
-};
-
-// A point of a stream, with its time.
-class Event {
- public:
-  Event();
-  ~Event();
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  void record(cudaStream_t stream) const;
-  // Waits. Both were recorded.
-  double milliseconds_since(const Event& earlier) const;
-
- private:
-  cudaEvent_t event_ = nullptr;
 };
 
 }  // namespace flywheel::cuda

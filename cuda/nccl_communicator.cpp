@@ -22,17 +22,10 @@ using cuda::nccl;
 // A collective on its way. The clock runs from when this rank has come to it.
 struct Collective {
   const char* name = "";
-  cudaEvent_t begin = nullptr;  // on the backend's stream
-  cudaEvent_t end = nullptr;    // on the communicator's
+  cuda::Event begin;  // on the backend's stream
+  cuda::Event end;    // on the communicator's
   Clock::time_point deadline = Clock::time_point::max();
 };
-
-bool is_reached(cudaEvent_t event) {
-  const cudaError_t status = cudaEventQuery(event);
-  if (status == cudaErrorNotReady) return false;
-  check(status, "cudaEventQuery");
-  return true;
-}
 
 ncclDataType_t type_of(DType dtype) {
   switch (dtype) {
@@ -63,12 +56,6 @@ class NcclCommunicator final : public Communicator {
     } catch (const Error&) {  // the job ends anyway
     }
     compute_.set_watch({});
-    for (const auto* calls : {&pending_, &finished_}) {
-      for (const Collective& call : *calls) {
-        cudaEventDestroy(call.begin);
-        cudaEventDestroy(call.end);
-      }
-    }
   }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -116,7 +103,7 @@ class NcclCommunicator final : public Communicator {
 
   void join() override {
     if (pending_.empty()) return;
-    check(cudaStreamWaitEvent(compute_.get(), pending_.back().end, 0), "cudaStreamWaitEvent");
+    check(cudaStreamWaitEvent(compute_.get(), pending_.back().end.get(), 0), "cudaStreamWaitEvent");
   }
 
  private:
@@ -181,31 +168,23 @@ class NcclCommunicator final : public Communicator {
     require(comm_ != nullptr, ErrorKind::Comm, "rank {}: {} after the ranks have parted", rank(),
             name);
     retire();
-    if (finished_.empty()) finished_.push_back(make_collective());
-    pending_.push_back(finished_.front());
+    if (finished_.empty()) finished_.emplace_back();
+    pending_.push_back(std::move(finished_.front()));
     finished_.pop_front();
     Collective& call = pending_.back();
     call.name = name;
     call.deadline = Clock::time_point::max();
-    check(cudaEventRecord(call.begin, compute_.get()), "cudaEventRecord");
-    check(cudaStreamWaitEvent(stream(), call.begin, 0), "cudaStreamWaitEvent");
+    call.begin.record(compute_.get());
+    check(cudaStreamWaitEvent(stream(), call.begin.get(), 0), "cudaStreamWaitEvent");
     settle("ncclGroupStart", nccl().group_start());
     queue(divide(x));
     settle("ncclGroupEnd", nccl().group_end());
-    check(cudaEventRecord(call.end, stream()), "cudaEventRecord");
-  }
-
-  static Collective make_collective() {
-    Collective call;
-    for (cudaEvent_t* event : {&call.begin, &call.end}) {
-      check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreate");
-    }
-    return call;
+    call.end.record(stream());
   }
 
   void retire() {
-    while (!pending_.empty() && is_reached(pending_.front().end)) {
-      finished_.push_back(pending_.front());
+    while (!pending_.empty() && pending_.front().end.is_reached()) {
+      finished_.push_back(std::move(pending_.front()));
       pending_.pop_front();
     }
   }
@@ -223,7 +202,7 @@ class NcclCommunicator final : public Communicator {
     if (result != ncclSuccess && result != ncclInProgress) refuse(call.name, result);
     if (hosts_->alarm()) abandon(fmt::format("{} waits", call.name));
     if (call.deadline == Clock::time_point::max()) {
-      if (is_reached(call.begin)) call.deadline = Clock::now() + timeout_;
+      if (call.begin.is_reached()) call.deadline = Clock::now() + timeout_;
     } else if (Clock::now() > call.deadline) {
       abandon(fmt::format("{} has waited {} s", call.name, timeout_seconds()));
     }

@@ -18,19 +18,15 @@ Uploads::Uploads() {
     void* data = nullptr;
     check(cudaMallocHost(&data, kHalfBytes), "pinned memory for uploads");
     half.data = static_cast<std::byte*>(data);
-    check(cudaEventCreateWithFlags(&half.copied, cudaEventDisableTiming), "cudaEventCreate");
   }
 }
 
 Uploads::~Uploads() {
-  for (const Half& half : halves_) {
-    cudaEventDestroy(half.copied);
-    cudaFreeHost(half.data);
-  }
+  for (const Half& half : halves_) cudaFreeHost(half.data);
 }
 
 void Uploads::turn(const Stream& stream) {
-  check(cudaEventRecord(halves_[current_].copied, stream.get()), "cudaEventRecord");
+  halves_[current_].copied.record(stream.get());
   current_ = 1 - current_;
   used_ = 0;
   stream.wait(halves_[current_].copied);

@@ -23,7 +23,7 @@ class Uploads {
  private:
   struct Half {
     std::byte* data = nullptr;
-    cudaEvent_t copied = nullptr;
+    Event copied;
   };
   void turn(const Stream& stream);
 
