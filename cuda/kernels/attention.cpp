@@ -64,11 +64,14 @@ void attention_forward(const AttentionForward& args, const DevicePlan& plan,
   if (args.q.elements() == 0) return;
   const AttentionArgs a = common_args(args, plan);
   const AttentionPattern& pattern = args.plan->pattern();
-  const std::int64_t length = longest(*args.plan);
-  if (pattern.kind == AttentionKind::Moba && !pattern.sees_all(length)) {
-    moba_attention_forward(a, {pattern.block, pattern.top_k, length}, args.q.dtype, workspace,
-                           stream);
-  } else if (fits_tensor_cores(args.q.dtype, a, {a.q, a.k, a.v, a.out})) {
+  if (pattern.kind == AttentionKind::Moba) {
+    const std::int64_t length = longest(*args.plan);
+    if (!pattern.sees_all(length)) {
+      return moba_attention_forward(a, {pattern.block, pattern.top_k, length}, args.q.dtype,
+                                    workspace, stream);
+    }
+  }
+  if (fits_tensor_cores(args.q.dtype, a, {a.q, a.k, a.v, a.out})) {
     mma_attention_forward(a, stream);
   } else {
     plain_attention_forward(a, args.q.dtype, stream);
