@@ -13,10 +13,6 @@ using namespace flywheel::test;
 
 namespace {
 
-AttentionPattern moba(std::int64_t block, std::int64_t top_k) {
-  return {.kind = AttentionKind::Moba, .block = block, .top_k = top_k};
-}
-
 // Blocks from one key to more than a sequence; few places or more than there are blocks.
 void check_random_case(std::uint64_t seed) {
   AttentionCase c = random_attention_case(seed, 2e6);
@@ -74,13 +70,7 @@ TEST_CASE("of blocks that fit a query equally well, moba sees the lower", "[moba
     for (const std::int64_t top_k : {2, 3, 5}) {
       const AttentionCase c = attention_case(moba(4, top_k), {0, 150});
       INFO(c.describe());
-      auto in = random_attention_inputs(c, 5);
-      for (float& x : in.q) x = std::round(x);
-      // Means of 0, 1/4 or 1/2 in the first channel alone: exact, and equal for many blocks.
-      const auto row = static_cast<std::size_t>(c.kv_heads * c.head_size);
-      for (std::size_t i = 0; i < in.k.size(); ++i) {
-        in.k[i] = i % row == 0 && (i / row) % 3 == 0 ? 1.0F : 0.0F;
-      }
+      const auto in = inputs_of_equal_blocks(c, 5);
       check_against_reference(c, in);
     }
   });

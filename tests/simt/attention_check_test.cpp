@@ -41,8 +41,7 @@ TEST_CASE("moba neither races nor reads what was never written", "[simt]") {
   std::uint64_t seed = 0;
   for (const std::int64_t top_k : {1, 3, 40}) {
     const ScheduleScope scope({simt::Order::kSkew, simt::Landing::kMixed, ++seed});
-    const AttentionPattern pattern{.kind = AttentionKind::Moba, .block = 2, .top_k = top_k};
-    const AttentionCase c = attention_case(pattern, {0, 140, 150}, 8);
+    const AttentionCase c = attention_case(moba(2, top_k), {0, 140, 150}, 8);
     INFO(c.describe());
     const auto in = random_attention_inputs(c, seed);
     check_attention(c, in, run_attention(*backend, c, in));

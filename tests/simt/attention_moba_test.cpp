@@ -15,10 +15,6 @@ using namespace flywheel::test;
 
 namespace {
 
-AttentionPattern moba(std::int64_t block, std::int64_t top_k) {
-  return {.kind = AttentionKind::Moba, .block = block, .top_k = top_k};
-}
-
 void check_case(Backend& backend, const AttentionCase& c, std::uint64_t seed,
                 const AttentionLayout& layout = {}) {
   INFO(c.describe());
@@ -32,10 +28,7 @@ void check_random_case(Backend& backend, std::uint64_t seed) {
   c.pattern = moba(1 + static_cast<std::int64_t>(seed * 7 % (seed % 3 == 0 ? 90 : 15)),
                    1 + static_cast<std::int64_t>(seed % 11));
   INFO("repeat with FLYWHEEL_CASE=" << seed);
-  AttentionLayout layout;
-  layout.heads_first = seed % 2 == 0;
-  layout.gap = static_cast<std::int64_t>(seed % 3) * 5;
-  check_case(backend, c, seed, layout);
+  check_case(backend, c, seed, layout_of(seed));
 }
 
 }  // namespace
@@ -64,13 +57,7 @@ TEST_CASE("of blocks that fit a query equally well, moba on the GPU sees the low
   for (const std::int64_t top_k : {2, 3, 40}) {
     const AttentionCase c = attention_case(moba(2, top_k), {0, 150});
     INFO(c.describe());
-    auto in = random_attention_inputs(c, 5);
-    for (float& x : in.q) x = std::round(x);
-    // Means of 0 or 1/2 in the first channel alone: exact, and equal for many blocks.
-    const auto row = static_cast<std::size_t>(c.kv_heads * c.head_size);
-    for (std::size_t i = 0; i < in.k.size(); ++i) {
-      in.k[i] = i % row == 0 && (i / row) % 3 == 0 ? 1.0F : 0.0F;
-    }
+    const auto in = inputs_of_equal_blocks(c, 5);
     check_attention(c, in, run_attention(*backend, c, in));
   }
 }

@@ -69,6 +69,10 @@ class DeviceTensor {
 
 }  // namespace
 
+AttentionLayout layout_of(std::uint64_t seed) {
+  return {.heads_first = seed % 2 == 0, .gap = static_cast<std::int64_t>(seed % 3) * 5};
+}
+
 AttentionTensors<float> run_attention(Backend& backend, const AttentionCase& c,
                                       const AttentionTensors<float>& in,
                                       const AttentionLayout& layout) {

@@ -15,6 +15,9 @@ struct AttentionLayout {
   bool accumulate = false;   // on top of what dq, dk, dv hold
 };
 
+// One of many, for cases drawn by a seed.
+AttentionLayout layout_of(std::uint64_t seed);
+
 // Forward and, but for moba, backward through the seam.
 AttentionTensors<float> run_attention(Backend& backend, const AttentionCase& c,
                                       const AttentionTensors<float>& in,

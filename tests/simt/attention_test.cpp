@@ -16,11 +16,8 @@ namespace {
 void check_random_case(Backend& backend, std::uint64_t seed) {
   const AttentionCase c = random_attention_case(seed, 2e5);
   INFO("repeat with FLYWHEEL_CASE=" << seed << ": " << c.describe());
-  AttentionLayout layout;
-  layout.heads_first = seed % 2 == 0;
-  layout.gap = static_cast<std::int64_t>(seed % 3) * 5;
   const auto in = random_attention_inputs(c, seed);
-  check_attention(c, in, run_attention(backend, c, in, layout));
+  check_attention(c, in, run_attention(backend, c, in, layout_of(seed)));
 }
 
 }  // namespace

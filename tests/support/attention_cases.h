@@ -12,6 +12,11 @@ AttentionCase attention_case(const AttentionPattern& pattern, std::vector<std::i
 // budget.
 std::vector<AttentionPattern> attention_patterns(std::int64_t window);
 
+AttentionPattern moba(std::int64_t block, std::int64_t top_k);
+// Blocks whose mean keys are exact, and equal for many of them: k is 0 or 1 in the first channel
+// and 0 elsewhere, q whole numbers.
+AttentionTensors<float> inputs_of_equal_blocks(const AttentionCase& c, std::uint64_t seed);
+
 void require_same_bits(const AttentionTensors<float>& a, const AttentionTensors<float>& b);
 
 }  // namespace flywheel::test
