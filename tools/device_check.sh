@@ -3,7 +3,8 @@
 # float32 on the CPU, the speed of training and of attention. Without a GPU, the same in small on the emulated one.
 #   tools/device_check.sh [--emulated] [--output FOLDER] [BUILD]     default: build/release
 #   tools/device_check.sh --pack FOLDER [BUILD]     all that it needs, for a machine without our libraries
-# Figures go to FOLDER/device.json (default: BUILD/device_check), those of PyTorch, where it is, to pytorch.jsonl beside it. Ends with 1 if anything failed.
+# Figures go to FOLDER/device.json (default: BUILD/device_check), those of PyTorch, where it is, to pytorch.jsonl beside it.
+# Ends with 1 if anything failed.
 set -euo pipefail
 
 emulated=no output='' pack='' build=''
