@@ -33,7 +33,8 @@ std::unique_ptr<Backend> make_backend(const TrainConfig& config) {
   try {
     return make_cuda_backend(gpu(), {config.matmul_algorithms, config.cuda_graphs});
   } catch (const Error& error) {
-    fail(error.kind(), "train.device: cuda: {}", error.what());
+    if (error.kind() != ErrorKind::Device) throw;  // of a file or a variable, which it names
+    fail(ErrorKind::Device, "train.device: cuda: {}", error.what());
   }
 }
 
