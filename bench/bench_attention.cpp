@@ -17,7 +17,6 @@
 #include "bench/probe.h"
 #include "cpu/attention.h"
 #include "cpu/memory.h"
-#include "hwy/targets.h"
 
 namespace flywheel::bench {
 namespace {
@@ -136,7 +135,7 @@ class AttentionBench {
 };
 
 void run_all(const cxxopts::ParseResult& options) {
-  if (options.count("avx2") > 0) hwy::SetSupportedTargetsForTest(HWY_AVX2);
+  limit_vectors(options["vectors"].as<std::string>());
   nlohmann::json results = nlohmann::json::array();
   AttentionBench bench(options.count("quick") > 0 ? 0.02 : 0.2, results);
   AttentionPattern swa{AttentionKind::Swa};
@@ -178,9 +177,11 @@ int main(int argc, char** argv) {
       "head-size", "Head sizes", cxxopts::value<std::vector<std::int64_t>>()->default_value("64"))(
       "threads", "Numbers of threads", cxxopts::value<std::vector<int>>()->default_value("1,2"))(
       "window", "Window of swa, sa and moba (two blocks)",
-      cxxopts::value<std::int64_t>()->default_value("256"))("avx2", "Without AVX-512")(
-      "quick", "Shorter measurements")("json", "Also write the results to this file",
-                                       cxxopts::value<std::string>())("help", "This text");
+      cxxopts::value<std::int64_t>()->default_value("256"))(
+      "vectors", flywheel::bench::kVectorsHelp,
+      cxxopts::value<std::string>()->default_value("all"))("quick", "Shorter measurements")(
+      "json", "Also write the results to this file", cxxopts::value<std::string>())("help",
+                                                                                    "This text");
   const auto parsed = options.parse(argc, argv);
   if (parsed.count("help") > 0) {
     fmt::print("{}\n", options.help());

@@ -119,6 +119,7 @@ void measure(const char* name, const ModelConfig& config, DType type, std::int64
 }
 
 int run(const cxxopts::ParseResult& flags) {
+  limit_vectors(flags["vectors"].as<std::string>());
   const int threads = flags["threads"].as<int>();
   const auto backend = make_cpu_backend(threads);
   ThreadPool pool(threads);
@@ -150,6 +151,8 @@ int main(int argc, char** argv) {
   option("batch", "sequences at a time",
          cxxopts::value<std::vector<std::int64_t>>()->default_value("1"));
   option("breakdown", "time by op");
+  option("vectors", flywheel::bench::kVectorsHelp,
+         cxxopts::value<std::string>()->default_value("all"));
   option("help", "this text");
   try {
     const auto flags = options.parse(argc, argv);

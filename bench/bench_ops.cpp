@@ -19,7 +19,6 @@
 #include "backend/ops.h"
 #include "bench/probe.h"
 #include "cpu/cpu_backend.h"
-#include "hwy/targets.h"
 #if FLYWHEEL_HAVE_OPENBLAS
 #include <cblas.h>
 #endif
@@ -362,7 +361,7 @@ void measure_streams(Bench& bench) {
 }
 
 void run(const cxxopts::ParseResult& options, const std::string& command) {
-  if (options["avx2"].as<bool>()) hwy::SetSupportedTargetsForTest(HWY_AVX2);
+  limit_vectors(options["vectors"].as<std::string>());
   const int threads = options["threads"].as<int>();
   Bench bench(threads, options["budget"].as<double>(), options["only"].as<std::string>());
   fmt::print("{}\n", bench.backend().description());
@@ -397,9 +396,10 @@ int main(int argc, char** argv) {
                         cxxopts::value<int>()->default_value("0"))(
       "only", "Ops whose name contains this", cxxopts::value<std::string>()->default_value(""))(
       "budget", "Seconds for each row", cxxopts::value<double>()->default_value("0.3"))(
-      "avx2", "Use AVX2 even where there is AVX-512")("json", "Also write the results to this file",
-                                                      cxxopts::value<std::string>())("help",
-                                                                                     "This text");
+      "vectors", flywheel::bench::kVectorsHelp,
+      cxxopts::value<std::string>()->default_value("all"))(
+      "json", "Also write the results to this file", cxxopts::value<std::string>())("help",
+                                                                                    "This text");
   const auto parsed = options.parse(argc, argv);
   if (parsed.count("help") > 0) {
     fmt::print("{}\n", options.help());

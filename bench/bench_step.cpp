@@ -12,6 +12,7 @@
 
 #include "backend/ops.h"
 #include "bench/models.h"
+#include "bench/probe.h"
 #include "bench/timing_backend.h"
 #include "core/error.h"
 #include "cpu/cpu_backend.h"
@@ -85,6 +86,7 @@ class Optimizer {
 };
 
 int run(const cxxopts::ParseResult& flags) {
+  limit_vectors(flags["vectors"].as<std::string>());
   const auto sequence = flags["sequence"].as<std::int64_t>();
   const auto batch = flags["batch"].as<std::int64_t>();
   const auto threads = flags["threads"].as<int>();
@@ -151,7 +153,8 @@ int main(int argc, char** argv) {
       "batch", "sequences of a step", cxxopts::value<std::int64_t>()->default_value("8"))(
       "threads", "0: all cores", cxxopts::value<int>()->default_value("2"))(
       "repeats", "timed steps; the best counts", cxxopts::value<int>()->default_value("5"))(
-      "help", "this text");
+      "vectors", flywheel::bench::kVectorsHelp,
+      cxxopts::value<std::string>()->default_value("all"))("help", "this text");
   try {
     const auto flags = options.parse(argc, argv);
     if (flags.count("help")) {

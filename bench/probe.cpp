@@ -7,9 +7,19 @@
 #include <atomic>
 #include <numeric>
 
+#include "core/error.h"
+#include "cpu/amx.h"
 #include "cpu/peak_flops.h"
+#include "hwy/targets.h"
 
 namespace flywheel::bench {
+
+void limit_vectors(const std::string& name) {
+  require(name == "avx2" || name == "avx512" || name == "all", ErrorKind::Config,
+          "--vectors takes {}, not \"{}\"", kVectorsHelp, name);
+  if (name == "avx2") hwy::SetSupportedTargetsForTest(HWY_AVX2);
+  if (name == "avx512") cpu::switch_amx_for_test(false);
+}
 
 double MachineProbe::sample_peak() {
   const double rate = sample_peak_flops(pool_) * 1e-9;

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "cpu/amx.h"
 #include "cpu/kernels.h"
 #include "cpu/rows.h"
 
@@ -76,7 +77,8 @@ void copy(const Copy& args, ThreadPool& pool) {
 
 std::string simd_target() {
   const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
-  return hwy::TargetName(targets & -targets);
+  const std::int64_t best = targets & -targets;
+  return std::string(hwy::TargetName(best)) + (best == HWY_AVX3 && use_amx() ? " + AMX" : "");
 }
 
 }  // namespace flywheel::cpu

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cpu/amx.h"
+#include "cpu/gemm_operand.h"
 #include "cpu/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,32 +11,20 @@
 // foreach_target.h goes first.
 #include "cpu/gemm_kernel-inl.h"
 #include "cpu/weights-inl.h"
+#if HWY_TARGET == HWY_AVX3
+#include "cpu/gemm_amx-inl.h"
+#endif
 
 // The blocking of Goto & van de Geijn 2008: a panel of B stays in the first-level cache, a block of
 // A in the second, the packed block of B in the third. Threads share the packed B and take tiles of
 // C, so K is never split between threads and every element of C is summed in the same order
 // whatever their number.
+//
+// A kernel says how large panels (kRows of A, kColumns of B) and blocks are, packs panels, and
+// multiplies two of them into a tile of C.
 
 HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
-
-// A matrix with element (i, k) at data[i * stride + k * k_stride]; one of the strides is 1.
-struct Operand {
-  const float* data;
-  std::int64_t stride;
-  std::int64_t k_stride;
-
-  HWY_INLINE const float* at(std::int64_t i, std::int64_t k) const {
-    return data + i * stride + k * k_stride;
-  }
-};
-
-constexpr bool kWide = kLanes >= 16;
-constexpr std::int64_t kDepth = kWide ? 384 : 256;                        // K of a packed block
-constexpr std::int64_t kBlockRows = 24 * kTileRows;                       // rows of a block of A
-constexpr std::int64_t kBlockColumns = (kWide ? 48 : 96) * kTileColumns;  // of packed B
-static_assert((kBlockColumns + 1) * kDepth <= Workspace::kSharedFloats);
-static_assert(kBlockRows * kDepth + kTileRows * kTileColumns <= Workspace::kThreadFloats);
 
 constexpr std::int64_t tiles(std::int64_t extent, std::int64_t tile) {
   return (extent + tile - 1) / tile;
@@ -46,77 +36,52 @@ struct Block {
   Operand a;
   std::int64_t k, depth;
   std::int64_t first_column, columns;  // of the packed block of B
-
-  // Columns [panel * kTileColumns ...) of B.
-  HWY_INLINE float* panel(const Workspace& workspace, std::int64_t index) const {
-    return workspace.shared() + index * kTileColumns * depth;
-  }
+  float* packed_b;
 };
 
-// The `rows` x `columns` tile of C at (row, column): a panel of A times one of B. `next` is what
-// will be read soon. A tile over the edge of C goes through `scratch`.
-template <Addend kAddend>
-void tile_of_c(const Block& block, const float* a, const float* b, std::int64_t row,
-               std::int64_t rows, std::int64_t column, std::int64_t columns, const float* next,
-               float* scratch) {
-  const std::int64_t stride = block.args.out.stride(0);
-  float* c = block.args.out.f32() + row * stride + column;
-  const float* bias = kAddend == Addend::kBias ? block.args.bias.f32() + column : nullptr;
-  if (rows == kTileRows && columns % kLanes == 0) {
-    const auto multiply = columns == kTileColumns ? multiply_tile<kTileVectors, kAddend>
-                          : columns == kLanes     ? multiply_tile<1, kAddend>
-                                                  : multiply_tile<2, kAddend>;
-    multiply(block.depth, a, b, bias, c, stride, next);
-    return;
-  }
-  multiply_tile<kTileVectors, Addend::kNothing>(block.depth, a, b, nullptr, scratch, kTileColumns,
-                                                next);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t j = 0; j < columns; ++j) {
-      float sum = scratch[r * kTileColumns + j];
-      if (kAddend == Addend::kOutput) sum += c[r * stride + j];
-      if (kAddend == Addend::kBias) sum += bias[j];
-      c[r * stride + j] = sum;
-    }
-  }
-}
-
 // Packs rows [row, row + rows) of A and multiplies them with panels [begin, end) of B.
-template <Addend kAddend>
+template <class Kernel, Addend kAddend>
 void multiply_block(const Block& block, std::int64_t row, std::int64_t rows, std::int64_t begin,
-                    std::int64_t end, const Workspace& workspace, int thread) {
-  float* packed_a = workspace.of_thread(thread);
-  float* scratch = packed_a + kBlockRows * kDepth;
-  for (std::int64_t i = 0; i < rows; i += kTileRows) {
-    pack_panel<kTileRows>(block.a.at(row + i, block.k), block.a.stride, block.a.k_stride,
-                          std::min<std::int64_t>(kTileRows, rows - i), block.depth,
-                          packed_a + i * block.depth);
+                    std::int64_t end, float* packed_a) {
+  [[maybe_unused]] const typename Kernel::Session session;
+  const std::int64_t a_floats = Kernel::a_panel_floats(block.depth);
+  const std::int64_t b_floats = Kernel::b_panel_floats(block.depth);
+  const std::int64_t stride = block.args.out.stride(0);
+  for (std::int64_t i = 0; i < rows; i += Kernel::kRows) {
+    Kernel::pack_a(block.a.from(row + i, block.k), std::min(Kernel::kRows, rows - i), block.depth,
+                   packed_a + i / Kernel::kRows * a_floats);
   }
   for (std::int64_t panel = begin; panel < end; ++panel) {
-    const std::int64_t column = panel * kTileColumns;
-    const std::int64_t columns = std::min<std::int64_t>(kTileColumns, block.columns - column);
-    const float* next = block.panel(workspace, panel + 1);
-    for (std::int64_t i = 0; i < rows; i += kTileRows) {
-      tile_of_c<kAddend>(block, packed_a + i * block.depth, block.panel(workspace, panel), row + i,
-                         std::min<std::int64_t>(kTileRows, rows - i), block.first_column + column,
-                         columns, next, scratch);
-      next += block.depth / kStepsPerPrefetch * kCacheLine;
+    const std::int64_t column = block.first_column + panel * Kernel::kColumns;
+    const float* b = block.packed_b + panel * b_floats;
+    const float* next = b + b_floats;
+    for (std::int64_t i = 0; i < rows; i += Kernel::kRows) {
+      const TileOfC tile{
+          .c = block.args.out.f32() + (row + i) * stride + column,
+          .stride = stride,
+          .rows = std::min(Kernel::kRows, rows - i),
+          .columns = std::min(Kernel::kColumns, block.first_column + block.columns - column),
+          .bias = kAddend == Addend::kBias ? block.args.bias.f32() + column : nullptr};
+      Kernel::template multiply<kAddend>(block.depth, packed_a + i / Kernel::kRows * a_floats, b,
+                                         tile, next);
+      next += Kernel::prefetched_floats(block.depth);
     }
   }
 }
 
 // Cuts C into tasks: about four for each thread, so that none waits long for the last.
+template <class Kernel>
 struct Partition {
   std::int64_t rows_per_task, row_tasks;
   std::int64_t panels_per_task, column_tasks;
 
   Partition(std::int64_t rows, std::int64_t panels, int threads) {
     const std::int64_t wanted = threads == 1 ? 1 : 4 * threads;
-    const std::int64_t row_tiles = tiles(rows, kTileRows);
-    constexpr std::int64_t kFewestTiles = 6;  // fewer would not pay for loading a panel of B
-    row_tasks = std::max(tiles(rows, kBlockRows), std::min(wanted, tiles(row_tiles, kFewestTiles)));
+    const std::int64_t row_tiles = tiles(rows, Kernel::kRows);
+    row_tasks = std::max(tiles(rows, Kernel::kBlockRows),
+                         std::min(wanted, tiles(row_tiles, Kernel::kFewestPanels)));
     const std::int64_t tiles_per_task = tiles(row_tiles, row_tasks);
-    rows_per_task = tiles_per_task * kTileRows;
+    rows_per_task = tiles_per_task * Kernel::kRows;
     row_tasks = tiles(row_tiles, tiles_per_task);
     column_tasks = std::min(panels, tiles(wanted, row_tasks));
     panels_per_task = tiles(panels, column_tasks);
@@ -131,34 +96,41 @@ struct PanelOfB {
   std::int64_t k, depth;
 };
 
+template <class Kernel>
 void pack_b(const FloatWeights& /*weights*/, const PanelOfB& panel, float* /*scratch*/,
             float* out) {
   const TensorView& b = panel.args.b;
   const bool transposed = panel.args.transpose_b;
   const Operand operand{b.f32(), transposed ? b.stride(0) : 1, transposed ? 1 : b.stride(0)};
-  pack_panel<kTileColumns>(operand.at(panel.first, panel.k), operand.stride, operand.k_stride,
-                           panel.columns, panel.depth, out);
+  Kernel::pack_b(operand.from(panel.first, panel.k), panel.columns, panel.depth, out);
 }
 
-// Through float32 in `scratch`, kTileColumns * depth elements.
-template <class Weights>
+// Through float32 in `scratch`, kColumns * depth elements.
+template <class Kernel, class Weights>
 void pack_b(const Weights& weights, const PanelOfB& panel, float* scratch, float* out) {
   const bool transposed = panel.args.transpose_b;
   const std::int64_t rows = transposed ? panel.columns : panel.depth;
   const std::int64_t width = transposed ? panel.depth : panel.columns;
   const std::int64_t row = transposed ? panel.first : panel.k;
   const std::int64_t column = transposed ? panel.k : panel.first;
-  const std::int64_t stride = transposed ? panel.depth : kTileColumns;
+  const std::int64_t stride = transposed ? panel.depth : Kernel::kColumns;
   for (std::int64_t r = 0; r < rows; ++r) {
     for_vectors(width, [&](std::int64_t i, auto lanes) HWY_ATTR {
       lanes.store(load_weights(weights, lanes, row + r, column + i), scratch + r * stride + i);
     });
   }
-  pack_panel<kTileColumns>(scratch, transposed ? stride : 1, transposed ? 1 : stride, panel.columns,
-                           panel.depth, out);
+  const Operand operand{scratch, transposed ? stride : 1, transposed ? 1 : stride};
+  Kernel::pack_b(operand, panel.columns, panel.depth, out);
 }
 
-void gemm(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
+template <class Kernel>
+void gemm_by(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
+  static_assert((Kernel::kBlockColumns / Kernel::kColumns + 1) *
+                    Kernel::b_panel_floats(Kernel::kDepth) <=
+                Workspace::kSharedFloats);
+  static_assert(Kernel::kBlockRows / Kernel::kRows * Kernel::a_panel_floats(Kernel::kDepth) <=
+                Workspace::kThreadFloats);
+  static_assert(Kernel::kColumns * Kernel::kDepth <= Workspace::kThreadFloats);
   const std::int64_t M = args.out.shape[0];
   const std::int64_t N = args.out.shape[1];
   const std::int64_t K = args.a.shape[args.transpose_a ? 0 : 1];
@@ -166,37 +138,52 @@ void gemm(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
                   args.transpose_a ? args.a.stride(0) : 1};
   constexpr std::int64_t kPackedPanels = 4;  // packed in one go
 
-  for (std::int64_t column = 0; column < N; column += kBlockColumns) {
-    for (std::int64_t k = 0; k < K; k += kDepth) {
-      const Block block{
-          args, a, k, std::min(kDepth, K - k), column, std::min(kBlockColumns, N - column)};
-      const std::int64_t panels = tiles(block.columns, kTileColumns);
+  for (std::int64_t column = 0; column < N; column += Kernel::kBlockColumns) {
+    for (std::int64_t k = 0; k < K; k += Kernel::kDepth) {
+      const Block block{.args = args,
+                        .a = a,
+                        .k = k,
+                        .depth = std::min(Kernel::kDepth, K - k),
+                        .first_column = column,
+                        .columns = std::min(Kernel::kBlockColumns, N - column),
+                        .packed_b = workspace.shared()};
+      const std::int64_t panels = tiles(block.columns, Kernel::kColumns);
       pool.for_each(tiles(panels, kPackedPanels), [&](std::int64_t group, int thread) {
         const std::int64_t end = std::min(panels, (group + 1) * kPackedPanels);
         for (std::int64_t panel = group * kPackedPanels; panel < end; ++panel) {
-          const std::int64_t first = panel * kTileColumns;
+          const std::int64_t first = panel * Kernel::kColumns;
           const PanelOfB part{args, column + first,
-                              std::min<std::int64_t>(kTileColumns, block.columns - first), k,
-                              block.depth};
+                              std::min(Kernel::kColumns, block.columns - first), k, block.depth};
           // A is packed where the scratch is, but later.
           with_weights(args.b, [&](const auto& weights) {
-            pack_b(weights, part, workspace.of_thread(thread), block.panel(workspace, panel));
+            pack_b<Kernel>(weights, part, workspace.of_thread(thread),
+                           block.packed_b + panel * Kernel::b_panel_floats(block.depth));
           });
         }
       });
-      const auto multiply = k > 0 || args.accumulate ? multiply_block<Addend::kOutput>
-                            : args.bias              ? multiply_block<Addend::kBias>
-                                                     : multiply_block<Addend::kNothing>;
-      const Partition parts(M, panels, pool.size());
-      pool.for_each(parts.row_tasks * parts.column_tasks,
-                    [&](std::int64_t task, int thread) HWY_ATTR {
-                      const std::int64_t row = task / parts.column_tasks * parts.rows_per_task;
-                      const std::int64_t begin = task % parts.column_tasks * parts.panels_per_task;
-                      multiply(block, row, std::min(parts.rows_per_task, M - row), begin,
-                               std::min(panels, begin + parts.panels_per_task), workspace, thread);
-                    });
+      const auto multiply = k > 0 || args.accumulate ? multiply_block<Kernel, Addend::kOutput>
+                            : args.bias              ? multiply_block<Kernel, Addend::kBias>
+                                                     : multiply_block<Kernel, Addend::kNothing>;
+      const Partition<Kernel> parts(M, panels, pool.size());
+      pool.for_each(parts.row_tasks * parts.column_tasks, [&](std::int64_t task, int thread) {
+        const std::int64_t row = task / parts.column_tasks * parts.rows_per_task;
+        const std::int64_t begin = task % parts.column_tasks * parts.panels_per_task;
+        multiply(block, row, std::min(parts.rows_per_task, M - row), begin,
+                 std::min(panels, begin + parts.panels_per_task), workspace.of_thread(thread));
+      });
     }
   }
+}
+
+void gemm(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
+#if HWY_TARGET == HWY_AVX3
+  if (use_amx()) {
+    const auto by_tiles = args.b.dtype == DType::BF16 ? gemm_by<AmxKernel<1>>  // it is one part
+                                                      : gemm_by<AmxKernel<3>>;
+    return by_tiles(args, pool, workspace);
+  }
+#endif
+  gemm_by<VectorKernel>(args, pool, workspace);
 }
 
 }  // namespace flywheel::cpu::HWY_NAMESPACE

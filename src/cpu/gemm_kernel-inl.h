@@ -9,12 +9,13 @@
 
 #include <cstdint>
 
+#include "cpu/gemm_operand.h"
+#include "cpu/simd_loops-inl.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // A tile of C is kTileRows x kTileColumns: its sums fill the registers beside one row of B and one
 // element of A.
@@ -107,9 +108,6 @@ HWY_INLINE void pack_panel(const float* x, std::int64_t row_stride, std::int64_t
   }
 }
 
-// What is added to the product of the panels before it is stored.
-enum class Addend { kNothing, kOutput, kBias };
-
 constexpr int kCacheLine = 16;        // floats
 constexpr int kStepsPerPrefetch = 8;  // of `next` in multiply_tile
 
@@ -163,6 +161,64 @@ HWY_INLINE void multiply_tile(std::int64_t depth, const float* HWY_RESTRICT a,
     }
   }
 }
+
+// Stores sums[r * width + j], the addend added, as the tile of C.
+template <Addend kAddend>
+void store_sums(const float* sums, std::int64_t width, const TileOfC& tile) {
+  for (std::int64_t r = 0; r < tile.rows; ++r) {
+    float* c = tile.c + r * tile.stride;
+    for_vectors(tile.columns, [&](std::int64_t j, auto lanes) HWY_ATTR {
+      auto sum = lanes.load(sums + r * width + j);
+      if constexpr (kAddend == Addend::kOutput) sum = hn::Add(sum, lanes.load(c + j));
+      if constexpr (kAddend == Addend::kBias) sum = hn::Add(sum, lanes.load(tile.bias + j));
+      lanes.store(sum, c + j);
+    });
+  }
+}
+
+// The kernel on the target's vectors.
+struct VectorKernel {
+  static constexpr bool kWide = kLanes >= 16;
+  static constexpr std::int64_t kRows = kTileRows;
+  static constexpr std::int64_t kColumns = kTileColumns;
+  static constexpr std::int64_t kDepth = kWide ? 384 : 256;                    // K of a block
+  static constexpr std::int64_t kBlockRows = 24 * kRows;                       // of A
+  static constexpr std::int64_t kBlockColumns = (kWide ? 48 : 96) * kColumns;  // of packed B
+  // Of A, in a task: fewer would not pay for loading a panel of B.
+  static constexpr std::int64_t kFewestPanels = 6;
+
+  // What a thread holds while it multiplies.
+  struct Session {};
+
+  static constexpr std::int64_t a_panel_floats(std::int64_t depth) { return kRows * depth; }
+  static constexpr std::int64_t b_panel_floats(std::int64_t depth) { return kColumns * depth; }
+  static constexpr std::int64_t prefetched_floats(std::int64_t depth) {
+    return depth / kStepsPerPrefetch * kCacheLine;
+  }
+
+  static void pack_a(const Operand& a, std::int64_t rows, std::int64_t depth, float* out) {
+    pack_panel<kTileRows>(a.data, a.stride, a.k_stride, rows, depth, out);
+  }
+  static void pack_b(const Operand& b, std::int64_t columns, std::int64_t depth, float* out) {
+    pack_panel<kTileColumns>(b.data, b.stride, b.k_stride, columns, depth, out);
+  }
+
+  // Panel a times panel b. `next` is what will be read soon: it asks for prefetched_floats().
+  template <Addend kAddend>
+  static void multiply(std::int64_t depth, const float* a, const float* b, const TileOfC& tile,
+                       const float* next) {
+    if (tile.rows == kRows && tile.columns % kLanes == 0) {
+      const auto multiply_into = tile.columns == kColumns ? multiply_tile<kTileVectors, kAddend>
+                                 : tile.columns == kLanes ? multiply_tile<1, kAddend>
+                                                          : multiply_tile<2, kAddend>;
+      multiply_into(depth, a, b, tile.bias, tile.c, tile.stride, next);
+      return;
+    }
+    HWY_ALIGN float sums[kRows * kColumns];
+    multiply_tile<kTileVectors, Addend::kNothing>(depth, a, b, nullptr, sums, kColumns, next);
+    store_sums<kAddend>(sums, kColumns, tile);
+  }
+};
 
 }  // namespace flywheel::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

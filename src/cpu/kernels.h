@@ -10,7 +10,7 @@
 // by the fronts. The results have the same bits at any number of threads.
 namespace flywheel::cpu {
 
-// The vector extension that the kernels use, "AVX2" or "AVX3" (AVX-512).
+// The vector extension that the kernels use: "AVX2", "AVX3" (AVX-512) or "AVX3 + AMX".
 std::string simd_target();
 
 void matmul(const Matmul& args, ThreadPool& pool, const Workspace& workspace);

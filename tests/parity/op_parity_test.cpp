@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/ops.h"
+#include "cpu/amx.h"
 #include "cpu/cpu_backend.h"
 #include "parity/op_case.h"
 #include "support/catch.h"
@@ -13,12 +14,17 @@ using namespace flywheel::test;
 
 namespace {
 
-// Runs `check` for each vector extension that this machine can run.
+// Runs `check` for each vector extension that this machine can run, AVX-512 with and without AMX.
 template <class Check>
 void for_each_target(const Check& check) {
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
+    if (target == HWY_AVX3 && cpu::use_amx()) {
+      check("AMX");
+      cpu::switch_amx_for_test(false);
+    }
     check(hwy::TargetName(target));
+    cpu::switch_amx_for_test(true);
   }
   hwy::SetSupportedTargetsForTest(0);
 }
