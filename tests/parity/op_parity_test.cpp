@@ -1,6 +1,8 @@
 #include <hwy/targets.h>
 
 #include <cmath>
+#include <limits>
+#include <random>
 #include <vector>
 
 #include "backend/ops.h"
@@ -54,6 +56,75 @@ TEST_CASE("every op gives the same bits at any number of threads", "[parity]") {
       const Outputs expected = run_on(*one, op_case);
       REQUIRE(same_bits(expected, run_on(*two, op_case)));
       REQUIRE(same_bits(expected, run_on(*three, op_case)));
+    }
+  });
+}
+
+TEST_CASE("products larger than every block of the kernels are exact", "[parity]") {
+  constexpr std::int64_t M = 197, N = 2331, K = 2077;
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  const auto draw = [&](std::int64_t count) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (float& value : values) value = normal(random);
+    return values;
+  };
+  std::vector<float> a = draw(M * K);
+  std::vector<float> b = draw(K * N);
+  const std::vector<float> start = draw(M * N);
+  for_each_target([&](const char* target) {
+    const auto backend = make_cpu_backend(2);
+    for (const bool transposed : {false, true}) {
+      std::vector<float> out = start;
+      ops::matmul(*backend, {.out = {out.data(), DType::F32, Shape{M, N}},
+                             .a = {a.data(), DType::F32, transposed ? Shape{K, M} : Shape{M, K}},
+                             .b = {b.data(), DType::F32, transposed ? Shape{N, K} : Shape{K, N}},
+                             .transpose_a = transposed,
+                             .transpose_b = transposed,
+                             .accumulate = true});
+      for (std::int64_t element = 0; element < M * N; element += 331) {
+        const std::int64_t i = element / N;
+        const std::int64_t j = element % N;
+        double sum = start[static_cast<std::size_t>(element)];
+        double squares = 1;
+        for (std::int64_t k = 0; k < K; ++k) {
+          const double product =
+              double{a[static_cast<std::size_t>(transposed ? k * M + i : i * K + k)]} *
+              b[static_cast<std::size_t>(transposed ? j * K + k : k * N + j)];
+          sum += product;
+          squares += product * product;
+        }
+        CAPTURE(target, transposed, i, j);
+        const double error = std::abs(out[static_cast<std::size_t>(element)] - sum);
+        REQUIRE(error < 4e-6 * std::sqrt(squares));
+      }
+    }
+  });
+}
+
+TEST_CASE("a product with what is no number is none, and its neighbours are untouched",
+          "[parity]") {
+  constexpr std::int64_t kSize = 40;
+  for_each_target([&](const char* target) {
+    const auto backend = make_cpu_backend(1);
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      std::vector<float> a(kSize * kSize, 0.5F);
+      std::vector<float> b(kSize * kSize, 2.0F);
+      std::vector<float> out(kSize * kSize);
+      a[3 * kSize + 35] = bad;
+      ops::matmul(*backend, {.out = {out.data(), DType::F32, Shape{kSize, kSize}},
+                             .a = {a.data(), DType::F32, Shape{kSize, kSize}},
+                             .b = {b.data(), DType::F32, Shape{kSize, kSize}}});
+      for (std::int64_t i = 0; i < kSize; ++i) {
+        CAPTURE(target, bad, i);
+        const float found = out[static_cast<std::size_t>(i * kSize + 7)];
+        if (i == 3) {
+          CHECK_FALSE(std::isfinite(found));
+        } else {
+          CHECK(found == kSize);
+        }
+      }
     }
   });
 }
