@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "core/config_faults.h"
+#include "core/error.h"
 #include "core/file_io.h"
 #include "core/json_fields.h"
 
@@ -45,7 +46,13 @@ std::optional<cublasLtMatmulAlgo_t> to_algorithm(const std::string& text) {
 }
 
 std::vector<MatmulChoice> read_choices(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return {};
+  if (!std::filesystem::exists(path)) {
+    const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+    require(std::filesystem::is_directory(folder), ErrorKind::Config,
+            "train.matmul_algorithms is \"{}\", but there is no folder {}", path.string(),
+            folder.string());
+    return {};
+  }
   AlgorithmFile file;
   ConfigFaults faults(path.string());
   read_fields(file, read_json_file(path), faults);

@@ -33,7 +33,8 @@ struct MatmulChoice {
 // kept.
 class MatmulAlgorithms {
  public:
-  // Reads the file if it is there. Error Config if it holds something else.
+  // Reads the file if it is there. Error Config if it holds something else, or if its folder is
+  // missing.
   MatmulAlgorithms(std::filesystem::path path, std::string device);
 
   std::optional<cublasLtMatmulAlgo_t> find(const std::string& product) const;

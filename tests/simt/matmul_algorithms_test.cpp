@@ -103,4 +103,9 @@ TEST_CASE("algorithms of other devices are kept, of damaged files refused", "[si
                  "products.0.algorithm: expected 128 hexadecimal digits"));
   write_file_atomically(file, "{\"product\": []}");
   CHECK(contains(error_of([&] { make_cuda_backend(0, {.matmul_algorithms = file}); }), "products"));
+
+  const auto nowhere = folder.path() / "missing" / "algorithms.json";
+  CHECK(
+      contains(error_of([&] { make_cuda_backend(0, {.matmul_algorithms = nowhere}); }),
+               "train.matmul_algorithms is \"" + nowhere.string() + "\", but there is no folder"));
 }
