@@ -15,6 +15,7 @@
 
 #include "attention/counts.h"
 #include "bench/probe.h"
+#include "core/error.h"
 #include "cpu/attention.h"
 #include "cpu/memory.h"
 
@@ -182,10 +183,19 @@ int main(int argc, char** argv) {
       cxxopts::value<std::string>()->default_value("all"))("quick", "Shorter measurements")(
       "json", "Also write the results to this file", cxxopts::value<std::string>())("help",
                                                                                     "This text");
-  const auto parsed = options.parse(argc, argv);
-  if (parsed.count("help") > 0) {
-    fmt::print("{}\n", options.help());
+  try {
+    const auto parsed = options.parse(argc, argv);
+    if (parsed.count("help") > 0) {
+      fmt::print("{}\n", options.help());
+      return 0;
+    }
+    flywheel::bench::run_all(parsed);
     return 0;
+  } catch (const flywheel::Error& error) {
+    fmt::print(stderr, "bench_attention: {}\n", error.what());
+    return flywheel::exit_code(error.kind());
+  } catch (const cxxopts::exceptions::exception& error) {
+    fmt::print(stderr, "bench_attention: {}\n", error.what());
+    return 2;
   }
-  flywheel::bench::run_all(parsed);
 }

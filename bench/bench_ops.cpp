@@ -18,6 +18,7 @@
 
 #include "backend/ops.h"
 #include "bench/probe.h"
+#include "core/error.h"
 #include "cpu/cpu_backend.h"
 #if FLYWHEEL_HAVE_OPENBLAS
 #include <cblas.h>
@@ -400,12 +401,21 @@ int main(int argc, char** argv) {
       cxxopts::value<std::string>()->default_value("all"))(
       "json", "Also write the results to this file", cxxopts::value<std::string>())("help",
                                                                                     "This text");
-  const auto parsed = options.parse(argc, argv);
-  if (parsed.count("help") > 0) {
-    fmt::print("{}\n", options.help());
+  try {
+    const auto parsed = options.parse(argc, argv);
+    if (parsed.count("help") > 0) {
+      fmt::print("{}\n", options.help());
+      return 0;
+    }
+    std::string command;
+    for (int i = 0; i < argc; ++i) command += (i > 0 ? " " : "") + std::string(argv[i]);
+    flywheel::bench::run(parsed, command);
     return 0;
+  } catch (const flywheel::Error& error) {
+    fmt::print(stderr, "bench_ops: {}\n", error.what());
+    return flywheel::exit_code(error.kind());
+  } catch (const cxxopts::exceptions::exception& error) {
+    fmt::print(stderr, "bench_ops: {}\n", error.what());
+    return 2;
   }
-  std::string command;
-  for (int i = 0; i < argc; ++i) command += (i > 0 ? " " : "") + std::string(argv[i]);
-  flywheel::bench::run(parsed, command);
 }

@@ -17,8 +17,10 @@ namespace flywheel::bench {
 void limit_vectors(const std::string& name) {
   require(name == "avx2" || name == "avx512" || name == "all", ErrorKind::Config,
           "--vectors takes {}, not \"{}\"", kVectorsHelp, name);
+  require(name != "avx512" || (hwy::SupportedTargets() & HWY_AVX3) != 0, ErrorKind::Device,
+          "--vectors avx512: this machine has no AVX-512");
   if (name == "avx2") hwy::SetSupportedTargetsForTest(HWY_AVX2);
-  if (name == "avx512") cpu::switch_amx_for_test(false);
+  if (name == "avx512") cpu::switch_amx(false);
 }
 
 double MachineProbe::sample_peak() {

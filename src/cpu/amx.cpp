@@ -57,7 +57,7 @@ bool use_amx() {
   return available && wanted();
 }
 
-void switch_amx_for_test(bool on) {
+void switch_amx(bool on) {
   wanted() = on;
 }
 

@@ -15,10 +15,10 @@
 #include "cpu/gemm_amx-inl.h"
 #endif
 
-// The blocking of Goto & van de Geijn 2008: a panel of B stays in the first-level cache, a block of
-// A in the second, the packed block of B in the third. Threads share the packed B and take tiles of
-// C, so K is never split between threads and every element of C is summed in the same order
-// whatever their number.
+// The blocking of Goto & van de Geijn 2008: a panel of B stays in the first-level cache (on AMX,
+// with its deeper panels, in the second), a block of A in the second, the packed block of B in the
+// third. Threads share the packed B and take tiles of C, so K is never split between threads and
+// every element of C is summed in the same order whatever their number.
 //
 // A kernel says how large panels (kRows of A, kColumns of B) and blocks are, packs panels, and
 // multiplies two of them into a tile of C.
@@ -125,8 +125,7 @@ void pack_b(const Weights& weights, const PanelOfB& panel, float* scratch, float
 
 template <class Kernel>
 void gemm_by(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
-  static_assert((Kernel::kBlockColumns / Kernel::kColumns + 1) *
-                    Kernel::b_panel_floats(Kernel::kDepth) <=
+  static_assert(Kernel::kBlockColumns / Kernel::kColumns * Kernel::b_panel_floats(Kernel::kDepth) <=
                 Workspace::kSharedFloats);
   static_assert(Kernel::kBlockRows / Kernel::kRows * Kernel::a_panel_floats(Kernel::kDepth) <=
                 Workspace::kThreadFloats);
@@ -178,8 +177,8 @@ void gemm_by(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
 void gemm(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
 #if HWY_TARGET == HWY_AVX3
   if (use_amx()) {
-    const auto by_tiles = args.b.dtype == DType::BF16 ? gemm_by<AmxKernel<1>>  // it is one part
-                                                      : gemm_by<AmxKernel<3>>;
+    const auto by_tiles =
+        args.b.dtype == DType::BF16 ? gemm_by<AmxKernel<1>> : gemm_by<AmxKernel<3>>;
     return by_tiles(args, pool, workspace);
   }
 #endif

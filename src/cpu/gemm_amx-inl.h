@@ -1,10 +1,10 @@
 // The products of gemm.cpp on AMX's tiles, for the AVX-512 target.
 //
-// A float32 x is the sum of three bf16, high + middle + low: each takes 8 of the 24 bits that the
-// ones before left. Of the nine products of two such sums, the six largest are computed; what the
-// other three add is below 2^-24 of the product. Each is exact, and the sums are float32. (Henry,
-// Tang & Heinecke 2019, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-
-// Precision Computations".) A non-finite element makes its sums non-finite.
+// A float32 is the sum of three bf16, which hold 8 of its 24 bits each. Of the nine products of two
+// such sums, the six largest are computed; the other three add less than 2^-24 of the whole. A
+// product of two bf16 is exact in float32; the sums are rounded to it. (Henry, Tang & Heinecke
+// 2019, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher- Precision
+// Computations".) A non-finite element makes its sums non-finite.
 #if defined(FLYWHEEL_CPU_GEMM_AMX_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLYWHEEL_CPU_GEMM_AMX_INL_H
 #undef FLYWHEEL_CPU_GEMM_AMX_INL_H
@@ -25,8 +25,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 
-// A step of K: what one product of tiles sums. A register of a tile's row holds the elements k and
-// k + 16 of the step as the halves of one lane, in A and in B.
+// A step of K: what one product of tiles sums. A lane holds two elements of it, k and k + 16: in
+// A's tiles lane k of every row does, in B's tiles every lane of row k.
 constexpr std::int64_t kAmxStep = 32;
 constexpr int kAmxLanes = 16;
 constexpr int kAmxParts = 3;
@@ -88,7 +88,8 @@ HWY_INLINE void load_square(const float* x, std::int64_t stride, std::int64_t la
   if (!direct) transpose(rows);
 }
 
-// The parts of the lanes of x (lower halves) and y (upper halves), each kPartFloats after the last.
+// The parts of the lanes of x (lower halves) and y (upper halves), each `part_floats` after the
+// last.
 template <int kParts>
 HWY_INLINE void store_parts(__m512 x, __m512 y, std::int64_t part_floats, float* out) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
@@ -110,7 +111,7 @@ HWY_INLINE void store_parts(__m512 x, __m512 y, std::int64_t part_floats, float*
   }
 }
 
-// Tiles for kParts of the parts of B: 3, or 1 if its elements are bf16.
+// The kernel for B in kParts parts: three, or one if its elements are bf16, their own only part.
 template <int kParts>
 struct AmxKernel {
   static constexpr std::int64_t kRows = 2 * amx::kTileRows;
@@ -178,7 +179,8 @@ struct AmxKernel {
     amx::zero<0>(), amx::zero<1>(), amx::zero<2>(), amx::zero<3>();
     for (std::int64_t k = 0; k < depth; k += kAmxStep) {
       for (int line = 0; line < kPrefetchedLines; ++line, next += kCacheLine) hwy::Prefetch(next);
-      // Small products first. Each tile is loaded as late as its place among the eight demands.
+      // The largest product last; the others in the order that loads the fewest tiles again. Four
+      // tiles hold sums, so that the factors share the other four.
       load_a(a, 2), load_b(b, 0), add_products();
       load_a(a, 1), add_products();
       if constexpr (kParts == 3) load_b(b, 1), add_products();
