@@ -15,9 +15,9 @@
 
 #include "attention/counts.h"
 #include "bench/probe.h"
-#include "core/error.h"
 #include "cpu/attention.h"
 #include "cpu/memory.h"
+#include "tools/program.h"
 
 namespace flywheel::bench {
 namespace {
@@ -183,19 +183,13 @@ int main(int argc, char** argv) {
       cxxopts::value<std::string>()->default_value("all"))("quick", "Shorter measurements")(
       "json", "Also write the results to this file", cxxopts::value<std::string>())("help",
                                                                                     "This text");
-  try {
-    const auto parsed = options.parse(argc, argv);
+  return flywheel::run_program("bench_attention", argc, argv, [&](int count, char** arguments) {
+    const auto parsed = options.parse(count, arguments);
     if (parsed.count("help") > 0) {
       fmt::print("{}\n", options.help());
       return 0;
     }
     flywheel::bench::run_all(parsed);
     return 0;
-  } catch (const flywheel::Error& error) {
-    fmt::print(stderr, "bench_attention: {}\n", error.what());
-    return flywheel::exit_code(error.kind());
-  } catch (const cxxopts::exceptions::exception& error) {
-    fmt::print(stderr, "bench_attention: {}\n", error.what());
-    return 2;
-  }
+  });
 }

@@ -12,7 +12,7 @@
 #include "bench/device_attention.h"
 #include "bench/device_training.h"
 #include "bench/models.h"
-#include "core/error.h"
+#include "tools/program.h"
 #include "train/factory.h"
 
 namespace flywheel::bench {
@@ -142,18 +142,12 @@ int main(int argc, char** argv) {
       "budget", "seconds of a measurement", cxxopts::value<double>()->default_value("0.5"))(
       "commit", "noted in the file", cxxopts::value<std::string>()->default_value(""))(
       "json", "write the figures to this file", cxxopts::value<std::string>())("help", "this text");
-  try {
-    const auto flags = options.parse(argc, argv);
+  return flywheel::run_program("bench_device", argc, argv, [&](int count, char** arguments) {
+    const auto flags = options.parse(count, arguments);
     if (flags.count("help")) {
       fmt::print("{}\n", options.help());
       return 0;
     }
     return flywheel::bench::run(flags);
-  } catch (const flywheel::Error& error) {
-    fmt::print(stderr, "bench_device: {}\n", error.what());
-    return flywheel::exit_code(error.kind());
-  } catch (const cxxopts::exceptions::exception& error) {
-    fmt::print(stderr, "bench_device: {}\n", error.what());
-    return 2;
-  }
+  });
 }

@@ -13,10 +13,10 @@
 #include "bench/models.h"
 #include "bench/probe.h"
 #include "bench/timing_backend.h"
-#include "core/error.h"
 #include "cpu/cpu_backend.h"
 #include "model/sequence_packer.h"
 #include "model/transformer.h"
+#include "tools/program.h"
 
 namespace flywheel::bench {
 namespace {
@@ -154,18 +154,12 @@ int main(int argc, char** argv) {
   option("vectors", flywheel::bench::kVectorsHelp,
          cxxopts::value<std::string>()->default_value("all"));
   option("help", "this text");
-  try {
-    const auto flags = options.parse(argc, argv);
+  return flywheel::run_program("bench_generate", argc, argv, [&](int count, char** arguments) {
+    const auto flags = options.parse(count, arguments);
     if (flags.count("help") != 0) {
       fmt::print("{}\n", options.help());
       return 0;
     }
     return flywheel::bench::run(flags);
-  } catch (const flywheel::Error& error) {
-    fmt::print(stderr, "bench_generate: {}\n", error.what());
-    return flywheel::exit_code(error.kind());
-  } catch (const cxxopts::exceptions::exception& error) {
-    fmt::print(stderr, "bench_generate: {}\n", error.what());
-    return 2;
-  }
+  });
 }

@@ -18,8 +18,8 @@
 
 #include "backend/ops.h"
 #include "bench/probe.h"
-#include "core/error.h"
 #include "cpu/cpu_backend.h"
+#include "tools/program.h"
 #if FLYWHEEL_HAVE_OPENBLAS
 #include <cblas.h>
 #endif
@@ -401,21 +401,17 @@ int main(int argc, char** argv) {
       cxxopts::value<std::string>()->default_value("all"))(
       "json", "Also write the results to this file", cxxopts::value<std::string>())("help",
                                                                                     "This text");
-  try {
-    const auto parsed = options.parse(argc, argv);
+  return flywheel::run_program("bench_ops", argc, argv, [&](int count, char** arguments) {
+    const auto parsed = options.parse(count, arguments);
     if (parsed.count("help") > 0) {
       fmt::print("{}\n", options.help());
       return 0;
     }
     std::string command;
-    for (int i = 0; i < argc; ++i) command += (i > 0 ? " " : "") + std::string(argv[i]);
+    for (int i = 0; i < count; ++i) {
+      command += (i > 0 ? " " : "") + std::string(arguments[i]);
+    }
     flywheel::bench::run(parsed, command);
     return 0;
-  } catch (const flywheel::Error& error) {
-    fmt::print(stderr, "bench_ops: {}\n", error.what());
-    return flywheel::exit_code(error.kind());
-  } catch (const cxxopts::exceptions::exception& error) {
-    fmt::print(stderr, "bench_ops: {}\n", error.what());
-    return 2;
-  }
+  });
 }

@@ -14,10 +14,10 @@
 #include "bench/models.h"
 #include "bench/probe.h"
 #include "bench/timing_backend.h"
-#include "core/error.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/peak_flops.h"
 #include "model/transformer.h"
+#include "tools/program.h"
 
 namespace flywheel::bench {
 namespace {
@@ -155,18 +155,12 @@ int main(int argc, char** argv) {
       "repeats", "timed steps; the best counts", cxxopts::value<int>()->default_value("5"))(
       "vectors", flywheel::bench::kVectorsHelp,
       cxxopts::value<std::string>()->default_value("all"))("help", "this text");
-  try {
-    const auto flags = options.parse(argc, argv);
+  return flywheel::run_program("bench_step", argc, argv, [&](int count, char** arguments) {
+    const auto flags = options.parse(count, arguments);
     if (flags.count("help")) {
       fmt::print("{}\n", options.help());
       return 0;
     }
     return flywheel::bench::run(flags);
-  } catch (const flywheel::Error& error) {
-    fmt::print(stderr, "bench_step: {}\n", error.what());
-    return flywheel::exit_code(error.kind());
-  } catch (const cxxopts::exceptions::exception& error) {
-    fmt::print(stderr, "bench_step: {}\n", error.what());
-    return 2;
-  }
+  });
 }

@@ -133,39 +133,12 @@ struct AmxKernel {
     return (depth + kAmxStep - 1) / kAmxStep * kPrefetchedLines * kCacheLine;
   }
 
-  // Of each step of K the parts, of each part two tiles; their rows are those of A, and lanes go
-  // along K.
+  // In A's tiles lanes go along K, in B's along its columns.
   static void pack_a(const Operand& a, std::int64_t rows, std::int64_t depth, float* out) {
-    for (std::int64_t k = 0; k < depth; k += kAmxStep) {
-      for (std::int64_t half = 0; half < 2; ++half) {
-        const std::int64_t row = half * amx::kTileRows;
-        __m512 squares[2][kAmxLanes];
-        for (std::int64_t s = 0; s < 2; ++s) {
-          const std::int64_t column = k + s * kAmxLanes;
-          load_square(a.from(row, column).data, a.stride, a.k_stride, rows - row, depth - column,
-                      kAmxStep * a.k_stride, squares[s]);
-        }
-        store_tile<kAmxParts>(squares, out + half * kTileFloats);
-      }
-      out += kAmxParts * 2 * kTileFloats;
-    }
+    pack<kAmxParts, true>(a, rows, depth, out);
   }
-
-  // The same of B; the tiles' rows go along K, lanes along B's columns.
   static void pack_b(const Operand& b, std::int64_t columns, std::int64_t depth, float* out) {
-    for (std::int64_t k = 0; k < depth; k += kAmxStep) {
-      for (std::int64_t half = 0; half < 2; ++half) {
-        const std::int64_t column = half * kAmxLanes;
-        __m512 squares[2][kAmxLanes];
-        for (std::int64_t s = 0; s < 2; ++s) {
-          const std::int64_t row = k + s * kAmxLanes;
-          load_square(b.from(column, row).data, b.k_stride, b.stride, depth - row, columns - column,
-                      kAmxStep * b.k_stride, squares[s]);
-        }
-        store_tile<kParts>(squares, out + half * kTileFloats);
-      }
-      out += kParts * 2 * kTileFloats;
-    }
+    pack<kParts, false>(b, columns, depth, out);
   }
 
   template <Addend kAddend>
@@ -206,6 +179,31 @@ struct AmxKernel {
 
   static constexpr std::int64_t panel_floats(std::int64_t depth, int parts) {
     return (depth + kAmxStep - 1) / kAmxStep * parts * 2 * kTileFloats;
+  }
+
+  // Of each step of K the parts, of each part two tiles. x has element (i, k) with i < extent.
+  template <int kPacked, bool kLanesAlongK>
+  static void pack(const Operand& x, std::int64_t extent, std::int64_t depth, float* out) {
+    for (std::int64_t k = 0; k < depth; k += kAmxStep) {
+      for (std::int64_t half = 0; half < 2; ++half) {
+        const std::int64_t first = half * kAmxLanes;
+        __m512 squares[2][kAmxLanes];
+        for (std::int64_t s = 0; s < 2; ++s) {
+          const std::int64_t begin = k + s * kAmxLanes;
+          const float* from = x.from(first, begin).data;
+          const std::int64_t ahead = kAmxStep * x.k_stride;
+          if constexpr (kLanesAlongK) {
+            load_square(from, x.stride, x.k_stride, extent - first, depth - begin, ahead,
+                        squares[s]);
+          } else {
+            load_square(from, x.k_stride, x.stride, depth - begin, extent - first, ahead,
+                        squares[s]);
+          }
+        }
+        store_tile<kPacked>(squares, out + half * kTileFloats);
+      }
+      out += kPacked * 2 * kTileFloats;
+    }
   }
 
   template <int kTileParts>
