@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "infer/continue_texts.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 #include "train/console.h"
 #include "train/run.h"
@@ -77,7 +78,7 @@ int run(int argc, char** argv) {
   cxxopts::Options options = make_options();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const char* program = argv[0];
-  const auto flags = options.parse(argc, argv);
+  const auto flags = parse_options(options, argc, argv);
   if (flags.count("help") > 0) {
     fmt::print("{}{}\n", options.help(), kExamples);
     return 0;

@@ -17,6 +17,7 @@
 #include "bench/probe.h"
 #include "cpu/attention.h"
 #include "cpu/memory.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 
 namespace flywheel::bench {
@@ -184,7 +185,7 @@ int main(int argc, char** argv) {
       "json", "Also write the results to this file", cxxopts::value<std::string>())("help",
                                                                                     "This text");
   return flywheel::run_program("bench_attention", argc, argv, [&](int count, char** arguments) {
-    const auto parsed = options.parse(count, arguments);
+    const auto parsed = flywheel::parse_options(options, count, arguments);
     if (parsed.count("help") > 0) {
       fmt::print("{}\n", options.help());
       return 0;

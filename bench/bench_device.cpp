@@ -12,6 +12,7 @@
 #include "bench/device_attention.h"
 #include "bench/device_training.h"
 #include "bench/models.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 #include "train/factory.h"
 
@@ -143,7 +144,7 @@ int main(int argc, char** argv) {
       "commit", "noted in the file", cxxopts::value<std::string>()->default_value(""))(
       "json", "write the figures to this file", cxxopts::value<std::string>())("help", "this text");
   return flywheel::run_program("bench_device", argc, argv, [&](int count, char** arguments) {
-    const auto flags = options.parse(count, arguments);
+    const auto flags = flywheel::parse_options(options, count, arguments);
     if (flags.count("help")) {
       fmt::print("{}\n", options.help());
       return 0;

@@ -16,6 +16,7 @@
 #include "cpu/cpu_backend.h"
 #include "model/sequence_packer.h"
 #include "model/transformer.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 
 namespace flywheel::bench {
@@ -155,7 +156,7 @@ int main(int argc, char** argv) {
          cxxopts::value<std::string>()->default_value("all"));
   option("help", "this text");
   return flywheel::run_program("bench_generate", argc, argv, [&](int count, char** arguments) {
-    const auto flags = options.parse(count, arguments);
+    const auto flags = flywheel::parse_options(options, count, arguments);
     if (flags.count("help") != 0) {
       fmt::print("{}\n", options.help());
       return 0;

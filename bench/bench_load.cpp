@@ -19,6 +19,7 @@
 #include "data/loader.h"
 #include "data/shard.h"
 #include "data/tokenize_job.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 
 namespace flywheel::bench {
@@ -131,7 +132,7 @@ int run(int argc, char** argv) {
   option("threads", "tokenize with 1 to this many threads",
          cxxopts::value<int>()->default_value("2"));
   option("help", "print this");
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") != 0) {
     fmt::print("{}", options.help());
     return 0;

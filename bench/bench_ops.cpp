@@ -19,6 +19,7 @@
 #include "backend/ops.h"
 #include "bench/probe.h"
 #include "cpu/cpu_backend.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 #if FLYWHEEL_HAVE_OPENBLAS
 #include <cblas.h>
@@ -402,7 +403,7 @@ int main(int argc, char** argv) {
       "json", "Also write the results to this file", cxxopts::value<std::string>())("help",
                                                                                     "This text");
   return flywheel::run_program("bench_ops", argc, argv, [&](int count, char** arguments) {
-    const auto parsed = options.parse(count, arguments);
+    const auto parsed = flywheel::parse_options(options, count, arguments);
     if (parsed.count("help") > 0) {
       fmt::print("{}\n", options.help());
       return 0;

@@ -17,6 +17,7 @@
 #include "cpu/cpu_backend.h"
 #include "cpu/peak_flops.h"
 #include "model/transformer.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 
 namespace flywheel::bench {
@@ -156,7 +157,7 @@ int main(int argc, char** argv) {
       "vectors", flywheel::bench::kVectorsHelp,
       cxxopts::value<std::string>()->default_value("all"))("help", "this text");
   return flywheel::run_program("bench_step", argc, argv, [&](int count, char** arguments) {
-    const auto flags = options.parse(count, arguments);
+    const auto flags = flywheel::parse_options(options, count, arguments);
     if (flags.count("help")) {
       fmt::print("{}\n", options.help());
       return 0;

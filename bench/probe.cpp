@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "cpu/amx.h"
+#include "cpu/matrix_units.h"
 #include "cpu/peak_flops.h"
 #include "hwy/targets.h"
 
@@ -20,7 +20,7 @@ void limit_vectors(const std::string& name) {
   require(name != "avx512" || (hwy::SupportedTargets() & HWY_AVX3) != 0, ErrorKind::Device,
           "--vectors avx512: this machine has no AVX-512");
   if (name == "avx2") hwy::SetSupportedTargetsForTest(HWY_AVX2);
-  if (name == "avx512") cpu::switch_amx(false);
+  if (name == "avx512") cpu::switch_matrix_units(false);
 }
 
 double MachineProbe::sample_peak() {

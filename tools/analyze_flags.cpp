@@ -9,6 +9,7 @@
 #include "core/file_io.h"
 #include "plot/gnuplot.h"
 #include "tools/attention_flags.h"
+#include "tools/parse_options.h"
 #include "train/train_config.h"
 
 namespace flywheel {
@@ -33,7 +34,7 @@ cxxopts::Options subcommand_options(const std::string& name, const std::string& 
 
 int run_subcommand(cxxopts::Options options, int argc, char** argv,
                    int (*run)(const cxxopts::ParseResult&)) {
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") == 0) return run(args);
   fmt::print("{}\n", options.help());
   return 0;

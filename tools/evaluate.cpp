@@ -13,6 +13,7 @@
 #include "tools/evaluate_flags.h"
 #include "tools/evaluate_programs.h"
 #include "tools/model_scorer.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 #include "tools/progress_line.h"
 
@@ -51,7 +52,7 @@ std::string progress_text(const TaskResult& task, const ProgressLine& line, std:
 // Building the model comes last: a missing file or a wrong name shows at once.
 int run(int argc, char** argv) {
   cxxopts::Options options = evaluate_flags();
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   const TaskRegistry registry;
   if (args.count("help") != 0) return print_lines({options.help()});
   if (args.count("list") != 0) return print_lines(registry.names());

@@ -9,6 +9,7 @@
 #include "infer/export_model.h"
 #include "model/huggingface_config.h"
 #include "tools/model_flag.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 
 namespace {
@@ -40,7 +41,7 @@ StoredType parse_dtype(const std::string& name) {
 
 int run(int argc, char** argv) {
   cxxopts::Options options = make_options();
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") != 0) {
     fmt::print("{}\n", options.help());
     return 0;

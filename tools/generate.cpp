@@ -14,6 +14,7 @@
 #include "tools/attention_flags.h"
 #include "tools/generate_output.h"
 #include "tools/model_flag.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 
 namespace {
@@ -110,7 +111,7 @@ std::vector<std::string> read_texts(const cxxopts::ParseResult& args) {
 
 int run(int argc, char** argv) {
   cxxopts::Options options = make_options();
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") != 0) {
     fmt::print("{}{}", options.help(), kExamples);
     return 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 
 namespace {
@@ -51,7 +52,7 @@ cxxopts::Options make_options() {
 
 int run(int argc, char** argv) {
   cxxopts::Options options = make_options();
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") != 0) {
     fmt::print("{}{}", options.help(), kExamples);
     return 0;

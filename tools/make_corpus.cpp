@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/file_io.h"
 #include "data/story_corpus.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 
 namespace {
@@ -56,7 +57,7 @@ int run(int argc, char** argv) {
          cxxopts::value<std::uint32_t>()->default_value("400"));
   option("seed", "seed of everything", cxxopts::value<std::uint64_t>()->default_value("1"));
   option("help", "print this");
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") != 0) {
     fmt::print("{}\n", options.help());
     return 0;

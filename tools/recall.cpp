@@ -12,6 +12,7 @@
 #include "eval/recall.h"
 #include "infer/load_model.h"
 #include "tools/model_flag.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 
 namespace {
@@ -53,7 +54,7 @@ void print_result(const RecallResult& result, double mean_visible_keys) {
 
 int run(int argc, char** argv) {
   cxxopts::Options options = make_options();
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") != 0) {
     fmt::print("{}\n", options.help());
     return 0;

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/file_io.h"
 #include "report/report_page.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 
 namespace {
@@ -40,7 +41,7 @@ cxxopts::Options make_options() {
 
 int run(int argc, char** argv) {
   cxxopts::Options options = make_options();
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") != 0) {
     fmt::print("{}{}", options.help({""}), kExamples);
     return 0;

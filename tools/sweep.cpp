@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "tools/attention_flags.h"
 #include "tools/evaluate_flags.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 #include "tools/sweep_run.h"
 
@@ -71,7 +72,7 @@ void draw(const SweepRun& sweep, const std::filesystem::path& file) {
 
 int run(int argc, char** argv) {
   cxxopts::Options options = make_options();
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") != 0) {
     fmt::print("{}{}", options.help(), kExamples);
     return 0;

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "data/tokenize_job.h"
 #include "data/tokenize_report.h"
+#include "tools/parse_options.h"
 #include "tools/program.h"
 #include "tools/progress_line.h"
 #include "tools/train_tokenizer.h"
@@ -85,7 +86,7 @@ TokenizeConfig read_config(const cxxopts::ParseResult& args) {
 int run(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "train") return train_tokenizer(argc - 1, argv + 1);
   cxxopts::Options options = make_options();
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") != 0) {
     fmt::print("{}{}", options.help(), kExamples);
     return 0;

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "data/bpe_train_job.h"
+#include "tools/parse_options.h"
 #include "tools/progress_line.h"
 
 namespace flywheel {
@@ -78,7 +79,7 @@ std::string progress_text(const BpeTrainProgress& progress, const BpeTrainConfig
 
 int train_tokenizer(int argc, char** argv) {
   cxxopts::Options options = make_options();
-  const auto args = options.parse(argc, argv);
+  const auto args = parse_options(options, argc, argv);
   if (args.count("help") != 0) {
     fmt::print("{}{}", options.help(), kExamples);
     return 0;

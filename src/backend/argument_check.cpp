@@ -110,8 +110,8 @@ void ArgumentCheck::strided_in(const char* name, const TensorView& view, Shape s
 }
 
 void ArgumentCheck::weights(const char* name, const TensorView& view, Shape shape) {
-  const bool kept =
-      view.dtype == DType::BF16 || view.dtype == DType::F16 || view.dtype == DType::Q8_0;
+  const bool kept = view.dtype == DType::BF16 || view.dtype == DType::F16 ||
+                    view.dtype == DType::Q8_0 || view.dtype == DType::Q8_0x16;
   if (!kept || view.device != DeviceKind::Cpu) return strided_in(name, view, shape);
   tensor(name, view, shape, view.dtype);
   that(shape.rank() == 2 && shape[1] % kWeightBlock == 0,

@@ -29,7 +29,8 @@ void Backend::grouped_matmul(const GroupedMatmul& args) {
             .a = args.a.rows(begin, end),
             .b = args.b.rows(first, first + width),
             .bias = {},
-            .transpose_b = true});
+            .transpose_b = true,
+            .few_rows = args.few_rows});
   }
 }
 

@@ -26,7 +26,8 @@ struct Matmul {
   TensorView out;   // [M, N], rows may be strided; f32 also of bf16 a and b
   TensorView a;     // [M, K], or [K, M] if transpose_a; rows may be strided
   TensorView b;     // [K, N], or [N, K] if transpose_b; rows may be strided. On the CPU it may be
-                    // BF16, F16 or Q8_0: the bits are those of the same values in F32
+                    // BF16, F16 or Q8_0: the bits are those of the same values in F32; or, if
+                    // transpose_b, Q8_0x16: as exact as F32, with other bits if few_rows
   TensorView bias;  // [N], of the type of out, optional; not together with accumulate
   bool transpose_a = false;
   bool transpose_b = false;
@@ -45,7 +46,7 @@ struct BiasBackward {
 struct EmbeddingForward {
   TensorView out;             // [T, d]
   TensorView ids;             // [T] i32, each below V
-  TensorView table;           // [V, d]; on the CPU also BF16, F16 or Q8_0
+  TensorView table;           // [V, d]; on the CPU also BF16, F16, Q8_0 or Q8_0x16
   TensorView position_table;  // [P, d], optional
   TensorView positions;       // [T] i32, needed with position_table
 };
@@ -245,10 +246,11 @@ struct RouteExperts {
 
 // out = a W_e^T for the rows of each group e.
 struct GroupedMatmul {
-  TensorView out;      // [R, N]
-  TensorView a;        // [R, K]
-  TensorView b;        // [E N, K], the experts' weights one after the other
-  TensorView offsets;  // [E + 1] i32, from 0 to R
+  TensorView out;         // [R, N]
+  TensorView a;           // [R, K]
+  TensorView b;           // [E N, K], the experts' weights one after the other
+  TensorView offsets;     // [E + 1] i32, from 0 to R
+  bool few_rows = false;  // as in Matmul
 };
 
 // out[t] = sum over k of weights[t, k] x[slots[t, k]], in the order of k.

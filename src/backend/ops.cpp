@@ -1,6 +1,7 @@
 #include "backend/ops.h"
 
 #include "backend/argument_check.h"
+#include "core/interleaved_rows.h"
 
 namespace flywheel::ops {
 
@@ -16,6 +17,7 @@ void matmul(Backend& backend, const Matmul& args) {
   op.weights("b", args.b, args.transpose_b ? Shape{N, K} : Shape{K, N});
   if (args.bias) op.in("bias", args.bias, {N}, out_type);
   if (args.accumulate) op.absent("bias", args.bias, "with accumulate");
+  op.that(args.b.dtype != DType::Q8_0x16 || args.transpose_b, "q8_0x16 needs transpose_b");
   op.that(!(args.few_rows && args.transpose_a), "few_rows does not go with transpose_a");
   backend.matmul(args);
 }
@@ -315,6 +317,8 @@ void grouped_matmul(Backend& backend, const GroupedMatmul& args) {
   op.out("out", args.out, {R, N});
   op.in("a", args.a, {R, K});
   op.weights("b", args.b, {E * N, K});
+  op.that(args.b.dtype != DType::Q8_0x16 || N % kInterleavedRows == 0,
+          "experts of interleaved rows have a multiple of 16 of them");
   op.in("offsets", args.offsets, {E + 1}, DType::I32);
   backend.grouped_matmul(args);
 }

@@ -42,6 +42,8 @@ class CpuBackend final : public Backend {
   }
   void synchronize() override {}
 
+  bool interleaves_weights() const override { return cpu::multiplies_int8(); }
+
   std::int64_t attention_tile() const override { return cpu::kAttentionTile; }
   void upload_plan(const AttentionPlan& /*plan*/) override {}
 

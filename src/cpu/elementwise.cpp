@@ -1,7 +1,7 @@
 #include <cstring>
 
-#include "cpu/amx.h"
 #include "cpu/kernels.h"
+#include "cpu/matrix_units.h"
 #include "cpu/rows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -75,9 +75,21 @@ void copy(const Copy& args, ThreadPool& pool) {
   });
 }
 
-std::string simd_target() {
+namespace {
+
+std::int64_t best_target() {
   const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
-  const std::int64_t best = targets & -targets;
+  return targets & -targets;
+}
+
+}  // namespace
+
+bool multiplies_int8() {
+  return best_target() == HWY_AVX3 && use_vnni();
+}
+
+std::string simd_target() {
+  const std::int64_t best = best_target();
   return std::string(hwy::TargetName(best)) + (best == HWY_AVX3 && use_amx() ? " + AMX" : "");
 }
 

@@ -30,6 +30,18 @@ void table_rows(const Weights& table, const EmbeddingForward& args, std::int64_t
   }
 }
 
+void table_rows(const InterleavedWeights& table, const EmbeddingForward& args, std::int64_t begin,
+                std::int64_t end) {
+  const std::int64_t width = args.out.shape[1];
+  for (std::int64_t row = begin; row < end; ++row) {
+    float* out = args.out.f32() + row * width;
+    for (std::int64_t i = 0; i < width; ++i) out[i] = table.element(args.ids.i32()[row], i);
+    if (!args.position_table) continue;
+    const float* place = args.position_table.f32() + args.positions.i32()[row] * width;
+    for (std::int64_t i = 0; i < width; ++i) out[i] += place[i];
+  }
+}
+
 void embedding_rows(const EmbeddingForward& args, std::int64_t begin, std::int64_t end) {
   with_weights(args.table, [&](const auto& table) { table_rows(table, args, begin, end); });
 }

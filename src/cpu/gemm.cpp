@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cpu/amx.h"
 #include "cpu/gemm_operand.h"
 #include "cpu/kernels.h"
+#include "cpu/matrix_units.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/gemm.cpp"
@@ -124,6 +124,18 @@ void pack_b(const Weights& weights, const PanelOfB& panel, float* scratch, float
 }
 
 template <class Kernel>
+void pack_b(const InterleavedWeights& weights, const PanelOfB& panel, float* scratch, float* out) {
+  static_assert(Kernel::kColumns % kInterleavedRows == 0);
+  for (std::int64_t group = 0; group < panel.columns; group += kInterleavedRows) {
+    for (std::int64_t k = 0; k < panel.depth; k += kWeightBlock) {
+      InterleavedWeights::unpack(weights.block(panel.first + group, panel.k + k),
+                                 scratch + k * Kernel::kColumns + group, Kernel::kColumns);
+    }
+  }
+  Kernel::pack_b(Operand{scratch, 1, Kernel::kColumns}, panel.columns, panel.depth, out);
+}
+
+template <class Kernel>
 void gemm_by(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
   static_assert(Kernel::kBlockColumns / Kernel::kColumns * Kernel::b_panel_floats(Kernel::kDepth) <=
                 Workspace::kSharedFloats);
@@ -195,7 +207,7 @@ HWY_EXPORT(gemm);
 
 void matmul(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
   if (args.few_rows) {
-    matmul_few_rows(args, pool);
+    matmul_few_rows(args, pool, workspace);
   } else {
     HWY_DYNAMIC_DISPATCH(gemm)(args, pool, workspace);
   }

@@ -13,9 +13,12 @@ namespace flywheel::cpu {
 // The vector extension that the kernels use: "AVX2", "AVX3" (AVX-512) or "AVX3 + AMX".
 std::string simd_target();
 
+// Whether matmul_few_rows multiplies integers if the weights are Q8_0x16.
+bool multiplies_int8();
+
 void matmul(const Matmul& args, ThreadPool& pool, const Workspace& workspace);
 // The same for Matmul::few_rows.
-void matmul_few_rows(const Matmul& args, ThreadPool& pool);
+void matmul_few_rows(const Matmul& args, ThreadPool& pool, const Workspace& workspace);
 
 void bias_backward(const BiasBackward& args, ThreadPool& pool, const Workspace& workspace);
 void embedding_forward(const EmbeddingForward& args, ThreadPool& pool);

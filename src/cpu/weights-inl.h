@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "backend/tensor.h"
+#include "core/interleaved_rows.h"
 #include "cpu/half_values.h"
 #include "cpu/simd_loops-inl.h"
 #include "hwy/cache_control.h"
@@ -20,7 +21,7 @@ namespace flywheel::cpu::HWY_NAMESPACE {
 
 // Element i of row r lies at row(r) + offset(i); run(p) is what the kRun vectors from there on
 // share, whose load(lanes, v) is one of them. Rows of all but FloatWeights are multiples of 32
-// elements, and a run begins at a multiple of kRun vectors.
+// elements, and a run begins at a multiple of kRun vectors. InterleavedWeights are different.
 
 constexpr int kVectorLanes = static_cast<int>(hn::MaxLanes(F32()));
 constexpr int kBlockVectors = static_cast<int>(kWeightBlock) / kVectorLanes;
@@ -105,6 +106,55 @@ class Q8Weights : WeightRows {
   static constexpr std::int64_t kScaleBytes = 2;
 };
 
+// Q8_0x16. The rows of a group are the lanes of vectors.
+class InterleavedWeights : WeightRows {
+ public:
+  using WeightRows::WeightRows;
+
+  // Block k / 32 of the group of rows that r begins.
+  HWY_INLINE const std::byte* block(std::int64_t r, std::int64_t k) const {
+    return data_ + r * stride_ + k / kWeightBlock * kInterleavedBlockBytes;
+  }
+
+  // out[k * stride + row] of a block's columns k and rows.
+  static HWY_INLINE void unpack(const std::byte* block, float* out, std::int64_t stride) {
+    const hn::Rebind<hwy::float16_t, F32> halves;
+    const hn::Rebind<std::int32_t, F32> words;
+    const auto sign = hn::Set(words, static_cast<std::int32_t>(0x80808080));
+    for (std::int64_t row = 0; row < kInterleavedRows; row += kVectorLanes) {
+      const auto* scales = reinterpret_cast<const hwy::float16_t*>(block) + row;
+      const auto scale = hn::PromoteTo(F32(), hn::LoadU(halves, scales));
+      const std::byte* fours = block + kInterleavedScaleBytes + row * kInterleavedColumns;
+      float* to = out + row;
+      for (std::int64_t four = 0; four < kWeightBlock / kInterleavedColumns; ++four) {
+        const auto* from = reinterpret_cast<const std::int32_t*>(fours + four * kInterleavedRows *
+                                                                             kInterleavedColumns);
+        const auto x = hn::Xor(hn::LoadU(words, from), sign);
+        const auto store = [&](auto integers) HWY_ATTR {
+          hn::StoreU(hn::Mul(scale, hn::ConvertTo(F32(), hn::ShiftRight<24>(integers))), F32(), to);
+          to += stride;
+        };
+        store(hn::ShiftLeft<24>(x));
+        store(hn::ShiftLeft<16>(x));
+        store(hn::ShiftLeft<8>(x));
+        store(x);
+      }
+    }
+  }
+
+  HWY_INLINE float element(std::int64_t r, std::int64_t k) const {
+    const std::int64_t row = r % kInterleavedRows;
+    const std::byte* at = block(r - row, k);
+    std::uint16_t scale = 0;
+    std::memcpy(&scale, at + 2 * row, sizeof scale);
+    const std::int64_t column = k % kWeightBlock;
+    const std::int64_t four = column / kInterleavedColumns * kInterleavedRows + row;
+    const std::byte integer =
+        at[kInterleavedScaleBytes + four * kInterleavedColumns + column % kInterleavedColumns];
+    return kHalfValues[scale] * static_cast<float>(std::to_integer<int>(integer) - 128);
+  }
+};
+
 // A vector of row r from element i on, a multiple of its lanes.
 template <class Weights, class Lanes>
 HWY_INLINE F32Vector load_weights(const Weights& weights, const Lanes& lanes, std::int64_t r,
@@ -114,7 +164,7 @@ HWY_INLINE F32Vector load_weights(const Weights& weights, const Lanes& lanes, st
   return Weights::run(p).load(lanes, static_cast<int>(v));
 }
 
-// f(weights), of the class that reads the view's type.
+// f(weights), of the class above that reads the view's type.
 template <class F>
 HWY_INLINE void with_weights(const TensorView& view, const F& f) {
   switch (view.dtype) {
@@ -124,6 +174,8 @@ HWY_INLINE void with_weights(const TensorView& view, const F& f) {
       return f(HalfWeights(view));
     case DType::Q8_0:
       return f(Q8Weights(view));
+    case DType::Q8_0x16:
+      return f(InterleavedWeights(view));
     default:
       return f(FloatWeights(view));
   }

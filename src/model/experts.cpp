@@ -19,7 +19,7 @@ void Experts::forward(const Pass& pass, const LayerBuffers& layer) const {
   const TensorView rows = pass.matrix(buffers.rows).reshaped({pass.tokens * per_token_});
   const TensorView offsets =
       pass.memory.matrix(buffers.offsets, 1).reshaped({buffers.offsets.width});
-  router_.forward(pass.backend, pass.matrix(buffers.logits), x);
+  router_.forward(pass.backend, pass.matrix(buffers.logits), x, pass.decode);
   ops::route_experts(pass.backend, {.weights = pass.matrix(buffers.weights),
                                     .slots = pass.matrix(buffers.slots),
                                     .rows = rows,
@@ -27,14 +27,18 @@ void Experts::forward(const Pass& pass, const LayerBuffers& layer) const {
                                     .logits = pass.matrix(buffers.logits),
                                     .normalize = normalize_});
   ops::embedding_forward(pass.backend, {.out = grouped(buffers.in), .ids = rows, .table = x});
-  ops::grouped_matmul(
-      pass.backend,
-      {.out = grouped(layer.mlp_in), .a = grouped(buffers.in), .b = in_, .offsets = offsets});
+  ops::grouped_matmul(pass.backend, {.out = grouped(layer.mlp_in),
+                                     .a = grouped(buffers.in),
+                                     .b = in_,
+                                     .offsets = offsets,
+                                     .few_rows = pass.decode});
   ops::swiglu_forward(pass.backend,
                       {.out = grouped(layer.mlp_act), .gate_up = grouped(layer.mlp_in)});
-  ops::grouped_matmul(
-      pass.backend,
-      {.out = grouped(buffers.out), .a = grouped(layer.mlp_act), .b = out_, .offsets = offsets});
+  ops::grouped_matmul(pass.backend, {.out = grouped(buffers.out),
+                                     .a = grouped(layer.mlp_act),
+                                     .b = out_,
+                                     .offsets = offsets,
+                                     .few_rows = pass.decode});
 }
 
 void Experts::project(const Pass& pass, const LayerBuffers& layer) const {

@@ -9,6 +9,7 @@
 
 #include "core/checksum.h"
 #include "core/error.h"
+#include "core/interleaved_rows.h"
 #include "core/philox.h"
 
 namespace flywheel {
@@ -236,6 +237,16 @@ std::int64_t padded_vocab_size(const ModelConfig& config) {
 
 ParameterLayout lay_out_parameters(const ModelConfig& config, DType matrices) {
   return LayoutBuilder(config, matrices).build();
+}
+
+bool can_interleave(const ModelConfig& config) {
+  if (is_gpt2_family(config)) return false;
+  const ParameterLayout layout = lay_out_parameters(config);
+  return std::all_of(layout.specs.begin(), layout.specs.end(), [&](const ParameterSpec& spec) {
+    const bool padded =
+        spec.slot.offset == layout.embedding.offset || spec.slot.offset == layout.head.offset;
+    return !spec.is_matrix || padded || spec.slot.shape[0] % kInterleavedRows == 0;
+  });
 }
 
 std::uint64_t rounding_seed(std::uint64_t seed, const std::string& name) {

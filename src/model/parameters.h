@@ -77,9 +77,12 @@ struct ParameterLayout {
 };
 
 // `config` is valid. `matrices`: how the matrices are kept that products and the embedding read;
-// all else is F32. Error Config if the matrices' sizes do not go with the type: F16, BF16 and Q8_0
-// need multiples of 32.
+// all else is F32. Error Config if the matrices' sizes do not go with the type: all but F32 need
+// rows of multiples of 32 elements.
 ParameterLayout lay_out_parameters(const ModelConfig& config, DType matrices = DType::F32);
+
+// Whether the matrices can be kept as Q8_0x16: each is [out, in] and has whole groups of rows.
+bool can_interleave(const ModelConfig& config);
 
 // Of the parameter's bf16 copy (RoundWeights): another sequence for each parameter.
 std::uint64_t rounding_seed(std::uint64_t seed, const std::string& name);

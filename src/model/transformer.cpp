@@ -42,6 +42,12 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
   return with_defaults(config);
 }
 
+// How the matrices lie in memory.
+DType kept_type(const ModelConfig& config, const Backend& backend, DType weights) {
+  const bool interleaved = weights == DType::Q8_0 && backend.interleaves_weights();
+  return interleaved && can_interleave(config) ? DType::Q8_0x16 : weights;
+}
+
 }  // namespace
 
 Transformer::Impl::Impl(const ModelConfig& model_config, Backend& device,
@@ -49,7 +55,7 @@ Transformer::Impl::Impl(const ModelConfig& model_config, Backend& device,
     : config(checked(model_config, sizes)),
       backend(device),
       limits(sizes),
-      layout(lay_out_parameters(config, limits.weights)),
+      layout(lay_out_parameters(config, kept_type(config, backend, limits.weights))),
       memory(config, limits),
       plans(resolve_layers(config), backend, limits),
       host_losses(static_cast<std::size_t>(limits.max_tokens)),

@@ -57,7 +57,8 @@ struct TransformerLimits {
   std::int64_t cache_slots = 0;   // sequences of the key-value cache; 0: none, no decoding
   std::int64_t cache_length = 0;  // tokens of each
   // How the weights of products and the embedding are kept: F32, or for inference F16, BF16 or
-  // Q8_0. Arithmetic is in float32, with the bits that the same values in F32 give.
+  // Q8_0. Arithmetic is in float32, with the bits that the same values in F32 give; only decoding
+  // with Q8_0 may multiply integers, as exactly (Backend::interleaves_weights).
   DType weights = DType::F32;
   Precision precision = Precision::Float32;  // of training
 };

@@ -110,6 +110,9 @@ TEST_CASE("wrong arguments of generate get one line that says what is right") {
   refused("--temperature -1", "temperature must be 0 (the most likely token) or more, not -1");
   refused("--top-p 0", "top-p must be above 0 and at most 1 (all tokens), not 0");
   refused("--decode none", "--decode must be full or window, not 'none'");
+  refused("--top-k 3 --temprature 1", "no option '--temprature'; did you mean '--temperature'?");
+  refused("--colour 3", "no option '--colour' (--help lists them)");
+  refused("--top-k many", "--top-k does not take 'many'");
   refused("--tokens -3", "--tokens must be 0 or more, not -3");
   refused("--num-samples 0", "--num-samples must be 1 to 1000000, not 0");
   refused("--prompt x --prompt " + std::string(40, 'a'),

@@ -1,53 +1,24 @@
-#include <hwy/targets.h>
-
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "backend/ops.h"
-#include "cpu/amx.h"
 #include "cpu/cpu_backend.h"
 #include "parity/op_case.h"
 #include "support/catch.h"
+#include "support/vector_targets.h"
 
 using namespace flywheel;
 using namespace flywheel::test;
 
-namespace {
-
-// The machine's best vector units again, whatever a check did.
-struct AllVectorUnits {
-  ~AllVectorUnits() {
-    cpu::switch_amx(true);
-    hwy::SetSupportedTargetsForTest(0);
-  }
-};
-
-// Runs `check` for each vector extension that this machine can run, AVX-512 with and without AMX.
-template <class Check>
-void for_each_target(const Check& check) {
-  const AllVectorUnits afterwards;
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    if (target == HWY_AVX3 && cpu::use_amx()) {
-      check("AMX");
-      cpu::switch_amx(false);
-    }
-    check(hwy::TargetName(target));
-    cpu::switch_amx(true);
-  }
-}
-
-}  // namespace
-
 TEST_CASE("every op is as exact as a naive float loop", "[parity]") {
   const std::vector<OpCase> cases = all_op_cases();
-  for_each_target([&](const char* target) {
+  for_each_unit([&] {
     const auto backend = make_cpu_backend(1);
     for (const OpCase& op_case : cases) {
       const Comparison worst = compare(op_case, run_on(*backend, op_case));
-      CAPTURE(target, op_case.name, worst.output, worst.error, worst.tolerance);
+      CAPTURE(op_case.name, worst.output, worst.error, worst.tolerance);
       CHECK(worst.passed());
     }
   });
@@ -55,12 +26,12 @@ TEST_CASE("every op is as exact as a naive float loop", "[parity]") {
 
 TEST_CASE("every op gives the same bits at any number of threads", "[parity]") {
   const std::vector<OpCase> cases = all_op_cases();
-  for_each_target([&](const char* target) {
+  for_each_unit([&] {
     const auto one = make_cpu_backend(1);
     const auto two = make_cpu_backend(2);
     const auto three = make_cpu_backend(3);
     for (const OpCase& op_case : cases) {
-      CAPTURE(target, op_case.name);
+      CAPTURE(op_case.name);
       const Outputs expected = run_on(*one, op_case);
       REQUIRE(same_bits(expected, run_on(*two, op_case)));
       REQUIRE(same_bits(expected, run_on(*three, op_case)));
@@ -80,7 +51,7 @@ TEST_CASE("products larger than every block of the kernels are exact", "[parity]
   std::vector<float> a = draw(M * K);
   std::vector<float> b = draw(K * N);
   const std::vector<float> start = draw(M * N);
-  for_each_target([&](const char* target) {
+  for_each_unit([&] {
     const auto backend = make_cpu_backend(2);
     for (const bool transposed : {false, true}) {
       std::vector<float> out = start;
@@ -102,7 +73,7 @@ TEST_CASE("products larger than every block of the kernels are exact", "[parity]
           sum += product;
           squares += product * product;
         }
-        CAPTURE(target, transposed, i, j);
+        CAPTURE(transposed, i, j);
         const double error = std::abs(out[static_cast<std::size_t>(element)] - sum);
         REQUIRE(error < 4e-6 * std::sqrt(squares));
       }
@@ -112,7 +83,7 @@ TEST_CASE("products larger than every block of the kernels are exact", "[parity]
 
 TEST_CASE("a factor that is not finite makes its sums so, and no others", "[parity]") {
   constexpr std::int64_t kSize = 40;
-  for_each_target([&](const char* target) {
+  for_each_unit([&] {
     const auto backend = make_cpu_backend(1);
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -124,7 +95,7 @@ TEST_CASE("a factor that is not finite makes its sums so, and no others", "[pari
                              .a = {a.data(), DType::F32, Shape{kSize, kSize}},
                              .b = {b.data(), DType::F32, Shape{kSize, kSize}}});
       for (std::int64_t i = 0; i < kSize; ++i) {
-        CAPTURE(target, bad, i);
+        CAPTURE(bad, i);
         const float found = out[static_cast<std::size_t>(i * kSize + 7)];
         if (i == 3) {
           CHECK_FALSE(std::isfinite(found));
@@ -139,7 +110,7 @@ TEST_CASE("a factor that is not finite makes its sums so, and no others", "[pari
 TEST_CASE("a loss keeps the many small terms of a large vocabulary", "[parity]") {
   constexpr std::int64_t kVocabulary = 50'000;
   constexpr float kSmall = -17;  // e^-17 is below half a unit in the last place of 1
-  for_each_target([&](const char* target) {
+  for_each_unit([&] {
     const auto backend = make_cpu_backend(1);
     std::vector<float> logits(kVocabulary, kSmall);
     logits[0] = 0;
@@ -150,14 +121,13 @@ TEST_CASE("a loss keeps the many small terms of a large vocabulary", "[parity]")
                                   .logits = {logits.data(), DType::F32, Shape{1, kVocabulary}},
                                   .targets = {&token, DType::I32, Shape{1}},
                                   .vocab_size = kVocabulary});
-    INFO(target);
     const double exact = std::log1p((kVocabulary - 1) * std::exp(double{kSmall}));
     CHECK(std::abs(loss - exact) < 2e-6);
   });
 }
 
 TEST_CASE("fill past the caches fills all and nothing more", "[parity]") {
-  for_each_target([&](const char* target) {
+  for_each_unit([&] {
     const auto backend = make_cpu_backend(1);
     constexpr std::int64_t kFloats = (std::int64_t{1} << 18) + 64;
     const auto memory = backend->allocate(kFloats * size_of(DType::F32), "test");
@@ -169,7 +139,7 @@ TEST_CASE("fill past the caches fills all and nothing more", "[parity]") {
       ops::fill(*backend, {.x = part, .value = 2});
       for (std::int64_t i = 0; i < kFloats; ++i) {
         const bool inside = i >= begin && i < begin + count;
-        CAPTURE(target, begin, i);
+        CAPTURE(begin, i);
         if (all.f32()[i] != (inside ? 2 : 1)) FAIL("a wrong element");
       }
     }

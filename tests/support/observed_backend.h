@@ -26,6 +26,7 @@ class ObservedBackend : public Backend {
   void upload(const TensorView& out, const void* host) override { inner_.upload(out, host); }
   void download(void* host, const TensorView& x) override { inner_.download(host, x); }
   void synchronize() override { inner_.synchronize(); }
+  bool interleaves_weights() const override { return inner_.interleaves_weights(); }
   std::int64_t attention_tile() const override { return inner_.attention_tile(); }
   void upload_plan(const AttentionPlan& plan) override { inner_.upload_plan(plan); }
 

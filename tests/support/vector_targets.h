@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cpu/matrix_units.h"
 #include "hwy/targets.h"
 #include "support/catch.h"
 
@@ -8,6 +9,10 @@ namespace flywheel::test {
 // Runs body() once for each vector instruction set of the kernels that this machine has.
 template <class Body>
 void for_each_target(const Body& body) {
+  struct AllTargets {
+    ~AllTargets() { hwy::SetSupportedTargetsForTest(0); }
+  };
+  const AllTargets afterwards;
   for (const std::int64_t target : {HWY_AVX3, HWY_AVX2}) {
     hwy::SetSupportedTargetsForTest(0);
     if ((hwy::SupportedTargets() & target) == 0) continue;
@@ -15,7 +20,23 @@ void for_each_target(const Body& body) {
     INFO("target " << hwy::TargetName(target));
     body();
   }
-  hwy::SetSupportedTargetsForTest(0);
+}
+
+// The same with AVX-512's matrix units (AMX, VNNI) on and off.
+template <class Body>
+void for_each_unit(const Body& body) {
+  struct AllUnits {
+    ~AllUnits() { cpu::switch_matrix_units(true); }
+  };
+  for_each_target([&] {
+    body();
+    const bool has_units = cpu::use_amx() || cpu::use_vnni();
+    if (!has_units || (hwy::SupportedTargets() & HWY_AVX3) == 0) return;
+    const AllUnits afterwards;
+    cpu::switch_matrix_units(false);
+    INFO("without matrix units");
+    body();
+  });
 }
 
 }  // namespace flywheel::test

@@ -1,19 +1,28 @@
+#include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <limits>
 #include <random>
+#include <tuple>
 
 #include "backend/ops.h"
 #include "core/error.h"
+#include "core/interleaved_rows.h"
 #include "core/stored_type.h"
 #include "cpu/cpu_backend.h"
 #include "infer/load_model.h"
+#include "model/sequence_packer.h"
 #include "support/catch.h"
 #include "support/errors.h"
 #include "support/model_cases.h"
+#include "support/vector_targets.h"
 
 using namespace flywheel;
 using namespace flywheel::test;
 
 namespace {
+
+constexpr std::int64_t kRows = kInterleavedRows;
 
 constexpr std::pair<DType, StoredType> kTypes[] = {{DType::BF16, StoredType::BF16},
                                                    {DType::F16, StoredType::F16},
@@ -42,6 +51,38 @@ struct KeptMatrix {
   std::vector<float> floats;
   TensorView kept, plain;
 };
+
+// Q8_0 with its rows interleaved; zeros fill up the last group.
+struct InterleavedMatrix : KeptMatrix {
+  InterleavedMatrix(std::int64_t rows, std::int64_t columns, std::uint32_t seed)
+      : KeptMatrix(rows, columns, DType::Q8_0, StoredType::Q8_0, seed) {
+    const std::int64_t groups = (rows + kRows - 1) / kRows;
+    const std::int64_t group_bytes = bytes_of(DType::Q8_0, kRows * columns);
+    bytes.resize(static_cast<std::size_t>(groups * group_bytes));
+    std::vector<std::byte> interleaved(bytes.size());
+    for (std::int64_t at = 0; at < groups * group_bytes; at += group_bytes) {
+      interleave_rows(bytes.data() + at, columns, interleaved.data() + at);
+    }
+    bytes = std::move(interleaved);
+    kept = TensorView::of_weights(bytes.data(), DType::Q8_0x16, {rows, columns});
+  }
+};
+
+// a b^T + bias, a [m, k].
+std::vector<float> few_rows_product(Backend& backend, std::vector<float>& a,
+                                    const TensorView& weights, std::vector<float>& bias) {
+  const std::int64_t n = weights.shape[0];
+  const std::int64_t k = weights.shape[1];
+  const std::int64_t m = static_cast<std::int64_t>(a.size()) / k;
+  std::vector<float> out(static_cast<std::size_t>(m * n));
+  ops::matmul(backend, {.out = TensorView(out.data(), DType::F32, {m, n}),
+                        .a = TensorView(a.data(), DType::F32, {m, k}),
+                        .b = weights,
+                        .bias = TensorView(bias.data(), DType::F32, {n}),
+                        .transpose_b = true,
+                        .few_rows = true});
+  return out;
+}
 
 }  // namespace
 
@@ -78,11 +119,149 @@ TEST_CASE("products with kept weights have the bits of float32's", "[kept_weight
   }
 }
 
+TEST_CASE("interleaved rows lie in groups of 16 as documented", "[kept_weights]") {
+  constexpr std::int64_t kColumns = 64;
+  const KeptMatrix rows(kRows, kColumns, DType::Q8_0, StoredType::Q8_0, 1);
+  std::vector<std::byte> out(rows.bytes.size());
+  interleave_rows(rows.bytes.data(), kColumns, out.data());
+  for (std::int64_t block = 0; block < 2; ++block) {
+    const std::byte* group = out.data() + block * 544;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const std::byte* from = rows.bytes.data() + (row * 2 + block) * 34;
+      REQUIRE(std::equal(from, from + 2, group + 2 * row));
+      for (std::int64_t column = 0; column < 32; ++column) {
+        const std::byte kept = group[32 + 64 * (column / 4) + 4 * row + column % 4];
+        const auto integer = static_cast<std::int8_t>(from[2 + column]);
+        REQUIRE(std::to_integer<int>(kept) == integer + 128);
+      }
+    }
+  }
+}
+
+TEST_CASE("products with interleaved rows have the bits of float32's", "[kept_weights]") {
+  for_each_unit([] {
+    const auto backend = make_cpu_backend(2);
+    for (const auto& [m, n, k] : {std::tuple{1, 16, 32}, {9, 411, 1056}, {70, 1600, 96}}) {
+      InterleavedMatrix b(n, k, 1);
+      std::vector<float> a = random_values(m * k, 2);
+      const auto product = [&](const TensorView& weights) {
+        std::vector<float> out(static_cast<std::size_t>(m * n));
+        ops::matmul(*backend, {.out = TensorView(out.data(), DType::F32, {m, n}),
+                               .a = TensorView(a.data(), DType::F32, {m, k}),
+                               .b = weights,
+                               .transpose_b = true});
+        return out;
+      };
+      CAPTURE(m, n, k);
+      REQUIRE(product(b.kept) == product(b.plain));
+    }
+  });
+}
+
+// The root mean square of out - (a b^T + bias).
+double error_of(const std::vector<float>& out, const std::vector<float>& a,
+                const std::vector<float>& b, const std::vector<float>& bias) {
+  const std::size_t n = bias.size();
+  const std::size_t k = b.size() / n;
+  double squares = 0;
+  for (std::size_t element = 0; element < out.size(); ++element) {
+    const std::size_t i = element / n;
+    const std::size_t j = element % n;
+    double sum = bias[j];
+    for (std::size_t at = 0; at < k; ++at) sum += double{a[i * k + at]} * b[j * k + at];
+    squares += std::pow(out[element] - sum, 2);
+  }
+  return std::sqrt(squares / static_cast<double>(out.size()));
+}
+
+TEST_CASE("products of few rows with interleaved ones are as exact as float32's",
+          "[kept_weights]") {
+  for_each_unit([] {
+    const auto backend = make_cpu_backend(1);
+    const bool integers = backend->interleaves_weights();
+    for (const float outliers : {1.0F, 100.0F}) {
+      for (const auto& [m, n, k] :
+           {std::tuple{1, 16, 32}, {3, 50, 576}, {9, 411, 1056}, {70, 96, 4096}}) {
+        InterleavedMatrix b(n, k, 1);
+        std::vector<float> a = random_values(m * k, 2);
+        for (std::size_t i = 0; i < a.size(); i += 7) a[i] *= outliers;
+        std::vector<float> bias = random_values(n, 3);
+        const auto error = [&](const TensorView& weights) {
+          return error_of(few_rows_product(*backend, a, weights, bias), a, b.floats, bias);
+        };
+        CAPTURE(outliers, m, n, k, integers, error(b.kept), error(b.plain));
+        CHECK(error(b.kept) <= (integers ? 0.9 : 2.0) * error(b.plain));
+      }
+    }
+  });
+}
+
+TEST_CASE("a row's product with interleaved ones has the same bits in any company",
+          "[kept_weights]") {
+  for_each_unit([] {
+    constexpr std::int64_t m = 21, n = 8000, k = 96;
+    const auto one = make_cpu_backend(1);
+    InterleavedMatrix b(n, k, 1);
+    std::vector<float> bias = random_values(n, 3);
+    std::vector<float> a = random_values(m * k, 2);
+    const std::vector<float> all = few_rows_product(*one, a, b.kept, bias);
+    for (const int threads : {2, 3}) {
+      REQUIRE(few_rows_product(*make_cpu_backend(threads), a, b.kept, bias) == all);
+    }
+    for (std::int64_t row = 0; row < m; ++row) {
+      std::vector<float> alone(a.begin() + row * k, a.begin() + (row + 1) * k);
+      const std::vector<float> out = few_rows_product(*one, alone, b.kept, bias);
+      REQUIRE(std::equal(out.begin(), out.end(), all.begin() + row * n));
+    }
+  });
+}
+
+TEST_CASE("integer products keep zeros, extreme sizes and non-finite elements", "[kept_weights]") {
+  for_each_unit([] {
+    constexpr std::int64_t n = 32, k = 64;
+    const auto backend = make_cpu_backend(1);
+    InterleavedMatrix b(n, k, 1);
+    std::vector<float> bias(n, 0.0F);
+    const auto expect = [&](std::vector<float> a, double tolerance) {
+      const std::vector<float> out = few_rows_product(*backend, a, b.kept, bias);
+      for (std::size_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::size_t i = 0; i < k; ++i) sum += double{a[i]} * b.floats[j * k + i];
+        CAPTURE(j, out[j], sum);
+        if (std::isfinite(sum)) {
+          REQUIRE(std::abs(out[j] - sum) <= tolerance);
+        } else {
+          REQUIRE_FALSE(std::isfinite(out[j]));
+        }
+      }
+    };
+    const auto scaled = [&](float factor) {
+      std::vector<float> a = random_values(k, 5);
+      for (float& x : a) x *= factor;
+      return a;
+    };
+    expect(std::vector<float>(k, 0.0F), 0);
+    expect(scaled(1e30F), 1e25);
+    expect(scaled(1e-30F), 1e-35);
+    expect(scaled(1e-37F), 64 * 4 * std::numeric_limits<float>::min());
+    expect(scaled(1e-43F), 64 * 4 * std::numeric_limits<float>::min());
+    // The largest digits, and the only integer that a power of two would take to four.
+    std::vector<float> a(k, -1.0F);
+    expect(a, 0x1p-19);
+    a[3] = std::nextafter(2.0F, 0.0F);
+    expect(a, 0x1p-19);
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      a[40] = bad;
+      expect(a, 0);
+    }
+  });
+}
+
 TEST_CASE("embeddings are read from kept tables", "[kept_weights]") {
   const auto backend = make_cpu_backend(1);
-  for (const auto& [dtype, type] : kTypes) {
-    const KeptMatrix table(10, 64, dtype, type, 1);
-    std::vector<std::int32_t> ids{3, 9, 0, 3};
+  const auto check = [&](const KeptMatrix& table) {
+    std::vector<std::int32_t> ids{3, 19, 0, 3};
     std::vector<float> out(4 * 64);
     ops::embedding_forward(*backend, {.out = TensorView(out.data(), DType::F32, {4, 64}),
                                       .ids = TensorView(ids.data(), DType::I32, {4}),
@@ -92,7 +271,9 @@ TEST_CASE("embeddings are read from kept tables", "[kept_weights]") {
         REQUIRE(out[row * 64 + i] == table.floats[static_cast<std::size_t>(ids[row]) * 64 + i]);
       }
     }
-  }
+  };
+  for (const auto& [dtype, type] : kTypes) check(KeptMatrix(20, 64, dtype, type, 1));
+  check(InterleavedMatrix(20, 64, 1));
 }
 
 TEST_CASE("Q8_0 rounds to the nearest of 255 steps", "[kept_weights]") {
@@ -111,50 +292,107 @@ TEST_CASE("Q8_0 rounds to the nearest of 255 steps", "[kept_weights]") {
   REQUIRE(back[40] == 0);
 }
 
+// The same weights in `plain`, as float32 that `type` holds exactly, and in `kept`, which loads
+// them as it loads files.
+void load_alike(Transformer& plain, Transformer& kept, Backend& backend, StoredType type) {
+  WeightsSource source("memory");
+  std::vector<std::vector<float>> tensors;
+  for (const Parameter& parameter : plain.parameters()) {
+    std::vector<float>& values = tensors.emplace_back(download(backend, parameter.value));
+    if (parameter.shape.rank() == 2) {
+      std::vector<std::byte> bytes(4 * values.size());
+      from_floats(type, values, bytes.data());
+      to_floats(type, bytes.data(), values);
+    }
+    backend.upload(parameter.value, values.data());
+    StoredTensor tensor{.name = parameter.name,
+                        .shape = {parameter.shape[0]},
+                        .type = StoredType::F32,
+                        .type_name = "F32",
+                        .bytes = std::as_bytes(std::span(values))};
+    if (parameter.shape.rank() == 2) tensor.shape.push_back(parameter.shape[1]);
+    source.add(std::move(tensor));
+  }
+  load_weights(kept, backend, source);
+}
+
 TEST_CASE("a model keeps its weights in few bytes and gives the same bits", "[kept_weights]") {
   ModelConfig config = tiny_model();
   config.intermediate_size = 64;
   config.kv_heads = 2;
   config.attention_bias = true;
-  const auto backend = make_cpu_backend(2);
-  for (const bool tied : {true, false}) {
-    config.tie_embeddings = tied;
-    for (const auto& [dtype, type] : kTypes) {
-      INFO(name_of(dtype));
-      TransformerLimits limits{.max_tokens = 16, .max_sequences = 2, .training = false};
-      Transformer plain(config, *backend, limits);
-      fill_parameters(plain, *backend, 7);
-      limits.weights = dtype;
-      Transformer kept(config, *backend, limits);
-      for (std::size_t i = 0; i < plain.parameters().size(); ++i) {
-        const TensorView from = plain.parameters()[i].value;
-        const TensorView to = kept.parameters()[i].value;
-        std::vector<float> values = download(*backend, from);
-        if (to.dtype != DType::F32) {
-          std::vector<std::byte> bytes(static_cast<std::size_t>(to.bytes()));
-          from_floats(type, values, bytes.data());
-          to_floats(type, bytes.data(), values);
-          std::memcpy(to.data, bytes.data(), bytes.size());
-        } else {
-          backend->upload(to, values.data());
-        }
-        backend->upload(from, values.data());
-      }
-      const ModelCase c{"kept", config, {9, 5}, 0, 3};
-      const TwinInput input = input_of(c);
-      const auto losses = [&](Transformer& model) {
-        std::vector<float> result(14);
-        model.forward(input.packed(), input.draw, result);
-        return result;
-      };
-      REQUIRE(losses(kept) == losses(plain));
-      const auto bytes = [&](DType weights) {
-        limits.weights = weights;
-        return Transformer::memory(config, limits).front().bytes;
-      };
-      REQUIRE(100 * bytes(dtype) < 56 * bytes(DType::F32));
+  const auto check = [&](DType dtype, StoredType type) {
+    const auto backend = make_cpu_backend(2);
+    TransformerLimits limits{.max_tokens = 16,
+                             .max_sequences = 2,
+                             .training = false,
+                             .cache_slots = 1,
+                             .cache_length = 16};
+    Transformer plain(config, *backend, limits);
+    fill_parameters(plain, *backend, 7);
+    limits.weights = dtype;
+    Transformer kept(config, *backend, limits);
+    load_alike(plain, kept, *backend, type);
+
+    const TwinInput input = input_of({"kept", config, {9, 5}, 0, 3});
+    const auto losses = [&](Transformer& model) {
+      std::vector<float> result(14);
+      model.forward(input.packed(), input.draw, result);
+      return result;
+    };
+    REQUIRE(losses(kept) == losses(plain));
+
+    SequencePacker prompt;
+    prompt.add(std::span(input.inputs).first(9), std::span(input.targets).first(9));
+    const std::vector<std::int32_t> slots{0};
+    const std::vector<std::int32_t> next{3};
+    const auto decoded = [&](Transformer& model) {
+      std::vector<float> logits(static_cast<std::size_t>(config.vocab_size));
+      model.prefill(prompt.view(), {}, slots, logits);
+      model.decode(next, slots, DecodeAttention::Full, logits);
+      return logits;
+    };
+    const std::vector<float> expected = decoded(plain);
+    const std::vector<float> found = decoded(kept);
+    const bool same_sums = dtype != DType::Q8_0 || !backend->interleaves_weights();
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const float rounding = same_sums ? 0 : 2e-6F * (1 + std::abs(expected[i]));
+      REQUIRE(std::abs(found[i] - expected[i]) <= rounding);
     }
+
+    const auto bytes = [&](DType weights) {
+      limits.weights = weights;
+      return Transformer::memory(config, limits).front().bytes;
+    };
+    REQUIRE(100 * bytes(dtype) < 56 * bytes(DType::F32));
+  };
+  for_each_unit([&] {
+    for (const bool tied : {true, false}) {
+      config.tie_embeddings = tied;
+      for (const auto& [dtype, type] : kTypes) {
+        CAPTURE(tied, name_of(dtype));
+        check(dtype, type);
+      }
+    }
+  });
+}
+
+TEST_CASE("Q8_0 matrices are interleaved where their rows go by 16", "[kept_weights]") {
+  const auto backend = make_cpu_backend(1);
+  if (!backend->interleaves_weights()) {
+    std::puts("skipped: no VNNI on this machine");
+    return;
   }
+  const auto kept_as = [&](const ModelConfig& config) {
+    const TransformerLimits limits{
+        .max_tokens = 8, .max_sequences = 1, .training = false, .weights = DType::Q8_0};
+    return Transformer(config, *backend, limits).parameters().front().value.dtype;
+  };
+  ModelConfig config = tiny_model();  // of 61 words
+  config.intermediate_size = 64;
+  REQUIRE(kept_as(config) == DType::Q8_0x16);
+  config.kv_heads = 1;  // k and v have 8 rows
+  REQUIRE(kept_as(config) == DType::Q8_0);
 }
 
 TEST_CASE("weights that cannot be kept are refused", "[kept_weights]") {

@@ -1,4 +1,4 @@
-#include "cpu/amx.h"
+#include "cpu/matrix_units.h"
 
 #include <atomic>
 
@@ -57,7 +57,16 @@ bool use_amx() {
   return available && wanted();
 }
 
-void switch_amx(bool on) {
+bool use_vnni() {
+#if defined(__x86_64__)
+  static const bool available = __builtin_cpu_supports("avx512vnni") != 0;
+  return available && wanted();
+#else
+  return false;
+#endif
+}
+
+void switch_matrix_units(bool on) {
   wanted() = on;
 }
 
