@@ -13,6 +13,7 @@
 
 #include "cpu/attention_products-inl.h"
 #include "cpu/attention_tasks.h"
+#include "cpu/rope-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,6 +36,21 @@ template <class Float = float>
 HWY_INLINE HeadRows<Float> head_rows(const TensorView& x, std::int64_t token, std::int64_t head) {
   return {x.f32() + token * x.stride(0) + head * x.stride(1), x.stride(0)};
 }
+
+// RoPE's tables at the positions of a sequence's tokens. Null in a pass that turns nothing back.
+struct RopeRows {
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  const std::int32_t* positions = nullptr;
+
+  explicit operator bool() const { return cos != nullptr; }
+  // Turns the row of the sequence's token i back.
+  HWY_INLINE void turn_back(float* row, std::int64_t i, std::int64_t size) const {
+    const std::int64_t half = size / 2;
+    const std::int64_t at = positions[i] * half;
+    rotate_head<true>(row, row, cos + at, sin + at, half);
+  }
+};
 
 // Rows of sa lie where no hardware prefetcher expects them: asks for one to be brought to the
 // second-level cache.
@@ -215,6 +231,7 @@ class KeyTiles {
     HeadRows<const float> k, v;
     HeadRows<float> dk{nullptr, 0}, dv{nullptr, 0};  // null in forward
     bool accumulate = false;                         // dk, dv hold something to add to
+    RopeRows rope;                                   // turns dk back; null but in the last pass
   };
   struct Ring {
     std::int64_t capacity;   // tiles
@@ -311,10 +328,27 @@ class KeyTiles {
   }
 
   void flush(std::int64_t virtual_tile) {
-    if (in_place(virtual_tile)) return;
+    if (!in_place(virtual_tile)) scatter_gradients(virtual_tile);
+    if (source_.rope && is_last_visit(virtual_tile)) turn_back_keys(virtual_tile);
+  }
+
+  // On the circle a tile may come a second time.
+  bool is_last_visit(std::int64_t virtual_tile) const {
+    const TileWalk& walk = sequence_.walk;
+    return virtual_tile + walk.tiles() > walk.keys(walk.tiles() - 1).last;
+  }
+
+  void turn_back_keys(std::int64_t virtual_tile) {
+    const std::int64_t tile = sequence_.walk.key_tile(virtual_tile);
+    for (std::int64_t r = 0; r < sequence_.walk.rows(tile); ++r) {
+      const std::int64_t position = sequence_.position(tile, r);
+      source_.rope.turn_back(source_.dk.row(position), position, size_);
+    }
+  }
+
+  void scatter_gradients(std::int64_t virtual_tile) {
     const std::int64_t tile = sequence_.walk.key_tile(virtual_tile);
     const std::int64_t first = slot(virtual_tile);
-    // On the circle a tile may come a second time.
     const bool seen = virtual_tile - sequence_.walk.tiles() >= start_;
     const bool add = direct_ || source_.accumulate || seen;
     for (std::int64_t r = 0; r < sequence_.walk.rows(tile); ++r) {
