@@ -88,8 +88,8 @@ TEST_CASE("attention gives the same bits at any number of threads", "[attention]
 TEST_CASE("backward adds to the gradients and turns them back if asked", "[attention]") {
   for_each_target([] {
     for (const AttentionPattern& pattern : attention_patterns(60)) {
-      for (const std::int64_t head_size : {16, 24, 64, 128}) {
-        AttentionCase c = attention_case(pattern, {0, 70, 333}, head_size);
+      for (const std::int64_t head_size : {24, 64, 128}) {
+        AttentionCase c = attention_case(pattern, {0, 20, 213}, head_size);
         for (const Layout kv : {Layout::HeadMajor, Layout::Padded}) {
           for (const auto& [rope, accumulate] :
                {std::pair{false, true}, std::pair{true, false}, std::pair{true, true}}) {
