@@ -88,8 +88,20 @@ class AttentionBench {
     }
     timing.backward = paired_timing(
         [&] {
-          cpu::attention_backward({dq.view, dk.view, dv.view, dout.view, out.view, lse_view, q.view,
-                                   k.view, v.view, &plan, scale},
+          cpu::attention_backward({dq.view,
+                                   dk.view,
+                                   dv.view,
+                                   dout.view,
+                                   out.view,
+                                   lse_view,
+                                   q.view,
+                                   k.view,
+                                   v.view,
+                                   {},
+                                   {},
+                                   {},
+                                   &plan,
+                                   scale},
                                   pool, workspace_);
         },
         10e-9 * pairs, sample, budget_);

@@ -19,10 +19,17 @@ bool is_aligned(const HeadRows& rows) {
          rows.token_stride % kElements == 0 && rows.head_stride % kElements == 0;
 }
 
+// Of RoPE's tables two neighbours are read at once.
+bool is_aligned(const Rope& rope) {
+  constexpr std::uintptr_t kBytes = 2 * sizeof(float);
+  return reinterpret_cast<std::uintptr_t>(rope.cos) % kBytes == 0 &&
+         reinterpret_cast<std::uintptr_t>(rope.sin) % kBytes == 0;
+}
+
 bool fits_tensor_cores(DType dtype, const AttentionArgs& args,
                        std::initializer_list<HeadRows> rows) {
-  return dtype == DType::BF16 && (args.size == 64 || args.size == 128) &&
-         std::all_of(rows.begin(), rows.end(), is_aligned);
+  return dtype == DType::BF16 && (args.size == 64 || args.size == 128) && is_aligned(args.rope) &&
+         std::all_of(rows.begin(), rows.end(), [](const HeadRows& r) { return is_aligned(r); });
 }
 
 template <class Args>
@@ -88,6 +95,7 @@ void attention_backward(const AttentionBackward& args, const DevicePlan& plan,
   a.dq = rows_of(args.dq);
   a.dk = rows_of(args.dk);
   a.dv = rows_of(args.dv);
+  a.rope = rope_of(args);
   a.accumulate = args.accumulate;
   if (fits_tensor_cores(args.q.dtype, a, {a.q, a.k, a.v, a.out, a.dout, a.dq, a.dk, a.dv})) {
     a.statistics = scratch<float>(workspace, 0, 2 * a.heads * plan.even_tokens);

@@ -2,6 +2,7 @@
 
 #include "cuda/kernels/attention_plan.h"
 #include "cuda/kernels/kernels.h"
+#include "cuda/kernels/rope.h"
 
 namespace flywheel::cuda {
 
@@ -15,6 +16,7 @@ struct HeadRows {
 struct AttentionArgs {
   HeadRows q, k, v, out;
   HeadRows dout, dq, dk, dv;
+  Rope rope;   // turns dq and dk back
   float* lse;  // [H, T]
   // Statistics of the queries, written by the dQ pass, read by the dK, dV pass: the plain kernels
   // keep row sums of dout * out, [H, T]; the others pairs (attention_mma.h) in the order of the
@@ -36,7 +38,7 @@ constexpr float kLn2 = 0.693147181F;
 // A pass for the types and sizes that it was made for; each queues one kernel.
 void plain_attention_forward(const AttentionArgs& args, DType dtype, cudaStream_t stream);
 void plain_attention_backward(const AttentionArgs& args, DType dtype, cudaStream_t stream);
-// bf16, head sizes 64 and 128, all rows aligned to 16 bytes.
+// bf16, head sizes 64 and 128, all rows aligned to 16 bytes, RoPE's tables to 8.
 void mma_attention_forward(const AttentionArgs& args, cudaStream_t stream);
 void mma_attention_dq(const AttentionArgs& args, cudaStream_t stream);
 void mma_attention_dkv(const AttentionArgs& args, cudaStream_t stream);

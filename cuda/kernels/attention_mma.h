@@ -5,6 +5,7 @@
 // in pieces of 16 bytes, swizzled so that neither copies nor ldmatrix meet bank conflicts.
 #include "cuda/device/intrinsics.h"
 #include "cuda/kernels/attention_blocks.h"
+#include "cuda/kernels/rope_rotation.h"
 
 namespace flywheel::cuda {
 
@@ -191,42 +192,95 @@ __device__ __forceinline__ void mask(BlockSums& scores, const AttentionTile& own
   }
 }
 
-// Rows [row, row + 16) of `to` become, or grow by, sums times the factor of their half, through the
-// warp's own rows of `tile`.
-template <int kRows, int kSize>
-__device__ __forceinline__ void store_rows(const HeadRows& to, std::int64_t head,
-                                           const AttentionTile& own, const Place* places,
-                                           std::int32_t count, bool accumulate,
-                                           RowTile<kRows, kSize>& tile, int row,
-                                           const float (&sums)[kSize / 8][4],
-                                           const float (&factors)[2]) {
+// Calls body(in the tile, in memory) for the lane's pieces of rows [row, row + 16), of which those
+// below `count` are there.
+template <int kRows, int kSize, class F>
+__device__ __forceinline__ void for_pieces(RowTile<kRows, kSize>& tile, const HeadRows& rows,
+                                           std::int64_t head, const AttentionTile& own,
+                                           const Place* places, std::int32_t count, int row,
+                                           const F& body) {
   constexpr int kPieces = kSize / 8;
-  __syncwarp();
-#pragma unroll
-  for (int n = 0; n < kPieces; ++n) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      auto& piece = tile.piece(row + lane_id() / 4 + half * 8, n);
-      *reinterpret_cast<Access<4>*>(&piece.at[lane_id() % 4 * 2]) =
-          pack_bf16(sums[n][half * 2] * factors[half], sums[n][half * 2 + 1] * factors[half]);
-    }
-  }
-  __syncwarp();
   constexpr int kRowsAtOnce = kWarp / kPieces;
+  const int piece = lane_id() % kPieces;
 #pragma unroll
   for (int i = 0; i < kGroup / kRowsAtOnce; ++i) {
     const int r = row + i * kRowsAtOnce + lane_id() / kPieces;
     if (r >= count) continue;
-    const int piece = lane_id() % kPieces;
-    bf16* target = row_of<bf16>(to, own.begin + places[r].position, head) + piece * 8;
-    Floats<8> values = load<8>(tile.piece(r, piece).at);
-    if (accumulate) {
-      const Floats<8> before = load<8>(target);
-#pragma unroll
-      for (int c = 0; c < 8; ++c) values[c] += before[c];
-    }
-    store<8>(target, values);
+    bf16* place = row_of<bf16>(rows, own.begin + places[r].position, head) + piece * 8;
+    body(*reinterpret_cast<Access<16>*>(tile.piece(r, piece).at),
+         *reinterpret_cast<Access<16>*>(place));
   }
+}
+
+// Where RoPE's tables have the angle of a token's channel, which is below D/2.
+template <int kSize>
+__device__ __forceinline__ std::int64_t angle_of(const Rope& rope, std::int64_t token,
+                                                 int channel) {
+  return std::int64_t{rope.positions[token]} * (kSize / 2) + channel;
+}
+
+// The lane's part of row r of the tile becomes, or grows by, factor times elements `first` and the
+// next of its sums, and is then turned back by the angles from `angle` on if there is RoPE.
+template <int kRows, int kSize>
+__device__ __forceinline__ void place_row(RowTile<kRows, kSize>& tile, int r,
+                                          const float (&sums)[kSize / 8][4], int first,
+                                          float factor, bool accumulate, const Rope& rope,
+                                          std::int64_t angle) {
+  constexpr int kHalf = kSize / 16;  // pieces
+  const int column = lane_id() % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < kHalf; ++n) {
+    bf16* low_place = &tile.piece(r, n).at[column];
+    bf16* high_place = &tile.piece(r, n + kHalf).at[column];
+    Floats<2> low{0, 0};
+    Floats<2> high{0, 0};
+    if (accumulate) {
+      low = load<2>(low_place);
+      high = load<2>(high_place);
+    }
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      low[e] += sums[n][first + e] * factor;
+      high[e] += sums[n + kHalf][first + e] * factor;
+    }
+    if (rope.cos) {
+      const Floats<2> cos = load<2>(rope.cos + angle + n * 8);
+      const Floats<2> sin = load<2>(rope.sin + angle + n * 8);
+#pragma unroll
+      for (int e = 0; e < 2; ++e) turn_back(low[e], high[e], cos[e], sin[e]);
+    }
+    store<2>(low_place, low);
+    store<2>(high_place, high);
+  }
+}
+
+// Rows [row, row + 16) of `to` become, or grow by, sums times the factor of their half, and are
+// then turned back if there is RoPE; through the warp's own rows of `tile`. Rounded once.
+template <int kRows, int kSize>
+__device__ __forceinline__ void store_rows(const HeadRows& to, std::int64_t head,
+                                           const AttentionTile& own, const Place* places,
+                                           std::int32_t count, bool accumulate, const Rope& rope,
+                                           RowTile<kRows, kSize>& tile, int row,
+                                           const float (&sums)[kSize / 8][4],
+                                           const float (&factors)[2]) {
+  __syncwarp();
+  if (accumulate) {
+    for_pieces(tile, to, head, own, places, count, row,
+               [](Access<16>& here, const Access<16>& there) { here = there; });
+    __syncwarp();
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int r = row + lane_id() / 4 + half * 8;
+    std::int64_t angle = 0;  // of a row that is not there: any
+    if (rope.cos && r < count) {
+      angle = angle_of<kSize>(rope, own.begin + places[r].position, lane_id() % 4 * 2);
+    }
+    place_row(tile, r, sums, half * 2, factors[half], accumulate, rope, angle);
+  }
+  __syncwarp();
+  for_pieces(tile, to, head, own, places, count, row,
+             [](const Access<16>& here, Access<16>& there) { there = here; });
 }
 
 }  // namespace flywheel::cuda

@@ -115,10 +115,10 @@ __global__ void __launch_bounds__(kMmaThreads, 1) mma_dkv_kernel(AttentionArgs a
 #pragma unroll
   for (int group = 0; group < kGroups<kSize>; ++group) {
     const int row = row_of_group(group);
-    store_rows(args.dk, kv_head, own, shared.own, keys.count, args.accumulate, shared.k, row,
-               dk[group], dk_factors);
-    store_rows(args.dv, kv_head, own, shared.own, keys.count, args.accumulate, shared.v, row,
-               dv[group], dv_factors);
+    store_rows(args.dk, kv_head, own, shared.own, keys.count, args.accumulate, args.rope, shared.k,
+               row, dk[group], dk_factors);
+    store_rows(args.dv, kv_head, own, shared.own, keys.count, args.accumulate, Rope(), shared.v,
+               row, dv[group], dv_factors);
   }
 }
 

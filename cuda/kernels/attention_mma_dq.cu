@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kMmaThreads, 1) mma_dq_kernel(AttentionArgs ar
   const float factors[2] = {args.scale, args.scale};
 #pragma unroll
   for (int group = 0; group < kGroups; ++group) {
-    store_rows(args.dq, head, own, shared.own, queries.count, args.accumulate, shared.q,
+    store_rows(args.dq, head, own, shared.own, queries.count, args.accumulate, args.rope, shared.q,
                row_of_group(group), dq[group], factors);
   }
 }

@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(kMmaThreads, 1) mma_forward_kernel(AttentionAr
             states[group].top[half] * args.scale + logf(total);
       }
     }
-    store_rows(args.out, head, own, shared.own, queries.count, false, shared.q, first,
+    store_rows(args.out, head, own, shared.own, queries.count, false, Rope(), shared.q, first,
                states[group].out, factors);
   }
 }

@@ -4,6 +4,7 @@
 #include "cuda/kernels/attention_args.h"
 #include "cuda/kernels/attention_walk.h"
 #include "cuda/kernels/dispatch.h"
+#include "cuda/kernels/rope_rotation.h"
 
 namespace flywheel::cuda {
 namespace {
@@ -132,15 +133,65 @@ struct Sums {
   template <class T>
   __device__ __forceinline__ void store(T* to, int r, float factor, bool accumulate,
                                         std::int32_t size) const {
+    for_channels(size, [&](std::int32_t c, int j) {
+      to[c] = from_float<T>(grown(to, c, at[r][j] * factor, accumulate));
+    });
+  }
+
+  // The same, turned back by RoPE. `row` is memory that the warp shares.
+  template <class T>
+  __device__ __forceinline__ void store_turned(T* to, int r, float factor, bool accumulate,
+                                               std::int32_t size, const Rope& rope,
+                                               std::int64_t token, float (&row)[kSize + 4]) const {
+    for_channels(
+        size, [&](std::int32_t c, int j) { row[c] = grown(to, c, at[r][j] * factor, accumulate); });
+    __syncwarp();
+    for_channels(size, [&](std::int32_t c, int /*j*/) {
+      to[c] = from_float<T>(
+          rotated(rope, token, size, c, -1.0F, [&](std::int64_t channel) { return row[channel]; }));
+    });
+  }
+
+ private:
+  template <class T>
+  static __device__ __forceinline__ float grown(const T* to, std::int32_t c, float x,
+                                                bool accumulate) {
+    return (accumulate ? to_float(to[c]) : 0.0F) + x;
+  }
+
+  // Calls body(channel, j) for the lane's channels.
+  template <class F>
+  static __device__ __forceinline__ void for_channels(std::int32_t size, const F& body) {
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       const std::int32_t c = lane_id() + j * kWarp;
-      if (c >= size) continue;
-      const float before = accumulate ? to_float(to[c]) : 0.0F;
-      to[c] = from_float<T>(before + at[r][j] * factor);
+      if (c < size) body(c, j);
     }
   }
 };
+
+// The gradients of my rows, of queries or keys, which `mine` held, to `to`: turned back if RoPE is
+// to be.
+template <class T, int kSize>
+__device__ __forceinline__ void store_gradients(const Sums<kSize>& sums, const HeadRows& to,
+                                                std::int64_t head, float factor,
+                                                const AttentionArgs& args, const AttentionTile& own,
+                                                const Places& places, Rows<kSize>& mine,
+                                                std::int32_t count) {
+#pragma unroll
+  for (int r = 0; r < kMine<kSize>; ++r) {
+    const int row = warp_id() * kMine<kSize> + r;
+    if (row >= count) continue;
+    const std::int64_t token = own.begin + places.position[row];
+    T* target = row_of<T>(to, token, head);
+    if (args.rope.cos) {
+      sums.store_turned(target, r, factor, args.accumulate, args.size, args.rope, token,
+                        mine.at[row]);
+    } else {
+      sums.store(target, r, factor, args.accumulate, args.size);
+    }
+  }
+}
 
 // The block's head, tile and part of it. Heads are next to each other, as they are in memory.
 struct Work {
@@ -301,12 +352,8 @@ __global__ void __launch_bounds__(kThreads<kSize>, 1) plain_dq_kernel(AttentionA
     dq.add(shared.weights[warp_id()], shared.met[0]);
     __syncthreads();
   });
-#pragma unroll
-  for (int r = 0; r < kMine<kSize>; ++r) {
-    if (first + r >= queries.count) continue;
-    const std::int64_t token = own.begin + shared.my_places.position[first + r];
-    dq.store(row_of<T>(args.dq, token, work.head), r, args.scale, args.accumulate, args.size);
-  }
+  store_gradients<T>(dq, args.dq, work.head, args.scale, args, own, shared.my_places,
+                     shared.mine[0], queries.count);
 }
 
 // Calls body(part) for the parts of the query tiles that have a query no earlier than
@@ -375,10 +422,11 @@ __global__ void __launch_bounds__(kThreads<kSize>, 1) plain_dkv_kernel(Attention
   for (int r = 0; r < kMine<kSize>; ++r) {
     if (first + r >= keys.count) continue;
     const std::int64_t token = own.begin + shared.my_places.position[first + r];
-    // The queries were scaled by scale * log2(e).
-    dk.store(row_of<T>(args.dk, token, work.head), r, kLn2, args.accumulate, args.size);
     dv.store(row_of<T>(args.dv, token, work.head), r, 1, args.accumulate, args.size);
   }
+  // The queries were scaled by scale * log2(e).
+  store_gradients<T>(dk, args.dk, work.head, kLn2, args, own, shared.my_places, shared.mine[0],
+                     keys.count);
 }
 
 unsigned blocks_of(const AttentionArgs& args, std::int64_t heads) {

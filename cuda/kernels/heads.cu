@@ -2,6 +2,7 @@
 #include "cuda/kernels/column_sum.h"
 #include "cuda/kernels/dispatch.h"
 #include "cuda/kernels/kernels.h"
+#include "cuda/kernels/rope_rotation.h"
 
 namespace flywheel::cuda {
 namespace {
@@ -17,12 +18,6 @@ struct Heads {
 Heads heads_of(const TensorView& view) {
   return {view.data, view.stride(0), view.stride(1)};
 }
-
-struct Rope {
-  const float* cos;  // null: no rotation
-  const float* sin;
-  const std::int32_t* positions;
-};
 
 struct SplitHeads {
   Heads q, k, v;
@@ -69,17 +64,6 @@ __device__ __forceinline__ HeadAt<T> find_head(const SplitHeads& args, std::int6
     at.split = locate(args.v, h - args.heads - args.kv_heads);
   }
   return at;
-}
-
-// Element c of a head turned by the angles of its token; sign -1 turns back. value(c) reads.
-template <class F>
-__device__ __forceinline__ float rotated(const Rope& rope, std::int64_t token, std::int64_t size,
-                                         std::int64_t c, float sign, const F& value) {
-  const std::int64_t half = size / 2;
-  const std::int64_t at = rope.positions[token] * half + c % half;
-  const float cos = rope.cos[at];
-  const float sin = rope.sin[at] * sign;
-  return c < half ? value(c) * cos - value(c + half) * sin : value(c) * cos + value(c - half) * sin;
 }
 
 template <class T>
@@ -167,11 +151,6 @@ __global__ void __launch_bounds__(kHeads* kWarp)
     for (int warp = 0; warp < kHeads; ++warp) total += sums[warp * 2 * args.size + c];
     partial[c] = total;
   }
-}
-
-template <class Args>
-Rope rope_of(const Args& args) {
-  return {args.cos.f32(), args.sin.f32(), args.positions.i32()};
 }
 
 template <class F>

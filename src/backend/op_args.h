@@ -158,16 +158,21 @@ struct AttentionForward {
   float scale = 0;  // of the scores, 1/sqrt(D)
 };
 
+// With tables of RoPE, dq and dk are turned back as in SplitHeadsBackward, after everything else:
+// with accumulate, the sums are.
 struct AttentionBackward {
-  TensorView dq;    // [T, H, D], any strides
-  TensorView dk;    // [T, Hkv, D], any strides
-  TensorView dv;    // [T, Hkv, D], any strides
-  TensorView dout;  // [T, H, D], any strides
-  TensorView out;   // [T, H, D], any strides, from forward
-  TensorView lse;   // [H, T], from forward
-  TensorView q;     // [T, H, D], any strides
-  TensorView k;     // [T, Hkv, D], any strides
-  TensorView v;     // [T, Hkv, D], any strides
+  TensorView dq;         // [T, H, D], any strides
+  TensorView dk;         // [T, Hkv, D], any strides
+  TensorView dv;         // [T, Hkv, D], any strides
+  TensorView dout;       // [T, H, D], any strides
+  TensorView out;        // [T, H, D], any strides, from forward
+  TensorView lse;        // [H, T], from forward
+  TensorView q;          // [T, H, D], any strides
+  TensorView k;          // [T, Hkv, D], any strides
+  TensorView v;          // [T, Hkv, D], any strides
+  TensorView cos;        // [P, D/2], optional
+  TensorView sin;        // [P, D/2], with cos
+  TensorView positions;  // [T] i32, each below P; with cos
   const AttentionPlan* plan = nullptr;
   float scale = 0;
   bool accumulate = false;  // dq, dk, dv += instead of =

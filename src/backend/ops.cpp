@@ -208,6 +208,7 @@ void attention_backward(Backend& backend, const AttentionBackward& args) {
   op.strided_in("q", args.q, {T, H, D});
   op.strided_in("k", args.k, {T, Hkv, D});
   op.strided_in("v", args.v, {T, Hkv, D});
+  check_rope(op, args, T, D);
   op.that(args.plan != nullptr, "plan is missing");
   backend.attention_backward(args);
 }

@@ -35,6 +35,15 @@ TensorView TensorView::rows(std::int64_t begin, std::int64_t end) const {
   return part;
 }
 
+TensorView TensorView::heads(std::int64_t begin, std::int64_t end) const {
+  require(shape.rank() == 3 && 0 <= begin && begin <= end && end <= shape[1], ErrorKind::Shape,
+          "heads [{}, {}) of a tensor of shape {}", begin, end, shape.to_string());
+  TensorView part = *this;
+  part.data += begin * stride(1) * size_of(dtype);
+  part.shape = Shape{shape[0], end - begin, shape[2]};
+  return part;
+}
+
 TensorView TensorView::reshaped(Shape extents) const {
   require(is_contiguous() && extents.elements() == elements(), ErrorKind::Shape,
           "cannot view a tensor of shape {} as {}", shape.to_string(), extents.to_string());

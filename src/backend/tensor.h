@@ -48,6 +48,8 @@ struct TensorView {
 
   // Rows [begin, end) of the outermost axis.
   TensorView rows(std::int64_t begin, std::int64_t end) const;
+  // Heads [begin, end) of [T, H, D].
+  TensorView heads(std::int64_t begin, std::int64_t end) const;
   // Another row-major shape over the same elements; needs is_contiguous().
   TensorView reshaped(Shape extents) const;
   // [T, H, D] as seen by attention over head-major memory [H, T, D].

@@ -48,7 +48,7 @@ class AttentionWorkspace {
 // not depend on its neighbours.
 void attention_forward(const AttentionForward& args, ThreadPool& pool,
                        AttentionWorkspace& workspace);
-// dk and dv sum over the query heads that share them.
+// dk and dv sum over the query heads that share them. RoPE's positions are within its tables.
 void attention_backward(const AttentionBackward& args, ThreadPool& pool,
                         AttentionWorkspace& workspace);
 

@@ -32,8 +32,7 @@ class BackwardTask {
 
  public:
   BackwardTask(Size size, const AttentionBackward& args, const AttentionSequence& sequence,
-               std::int64_t head, bool first_of_group, std::int64_t ring_tiles,
-               const BackwardBuffers& buffers)
+               std::int64_t head, std::int64_t ring_tiles, const BackwardBuffers& buffers)
       : size_(size),
         scale_(args.scale),
         accumulate_(args.accumulate),
@@ -44,7 +43,8 @@ class BackwardTask {
         dout_(head_rows<const float>(args.dout, sequence.begin, head)),
         dq_(head_rows(args.dq, sequence.begin, head)),
         lse_(args.lse.f32() + head * args.q.shape[0] + sequence.begin),
-        keys_(size, sequence, source(args, head, first_of_group),
+        rope_(rope_rows(args, sequence)),
+        keys_(size, sequence, source(args, head),
               {ring_tiles, buffers.k_ring, buffers.v_ring, buffers.dk_ring, buffers.dv_ring}, 0) {
     for (std::size_t g = 0; g < buffers.tiles.size(); ++g) tiles_[g].buffers = buffers.tiles[g];
     std::fill_n(buffers.zeros, static_cast<std::int64_t>(size), 0.0F);
@@ -86,13 +86,24 @@ class BackwardTask {
     }
   }
 
-  typename KeyTiles<Size>::Source source(const AttentionBackward& args, std::int64_t head,
-                                         bool first_of_group) const {
-    const std::int64_t kv_head = head / (args.q.shape[1] / args.k.shape[1]);
+  static RopeRows rope_rows(const AttentionBackward& args, const AttentionSequence& sequence) {
+    if (!args.cos) return {};
+    return {args.cos.f32(), args.sin.f32(), args.positions.i32() + sequence.begin};
+  }
+
+  // The first query head of a group overwrites dk and dv unless asked to add; the last one has
+  // their sums.
+  typename KeyTiles<Size>::Source source(const AttentionBackward& args, std::int64_t head) const {
+    const std::int64_t ratio = args.q.shape[1] / args.k.shape[1];
+    const std::int64_t kv_head = head / ratio;
+    const bool first = head % ratio == 0;
+    const bool last = head % ratio == ratio - 1;
     return {head_rows<const float>(args.k, sequence_.begin, kv_head),
             head_rows<const float>(args.v, sequence_.begin, kv_head),
             head_rows(args.dk, sequence_.begin, kv_head),
-            head_rows(args.dv, sequence_.begin, kv_head), args.accumulate || !first_of_group};
+            head_rows(args.dv, sequence_.begin, kv_head),
+            args.accumulate || !first,
+            last ? rope_ : RopeRows()};
   }
 
   void start(BackwardTile& tile, std::int64_t index) {
@@ -208,6 +219,8 @@ class BackwardTask {
     } else {
       panels_to_rows<kVectors, false>(size_, tile.buffers.dq_panels, factor, rows);
     }
+    if (!rope_) return;
+    for (std::int64_t r = 0; r < tile.rows; ++r) rope_.turn_back(rows[r], tile.position[r], size_);
   }
 
   Size size_;
@@ -220,6 +233,7 @@ class BackwardTask {
   HeadRows<const float> dout_;
   HeadRows<float> dq_;
   const float* lse_;
+  RopeRows rope_;
   KeyTiles<Size> keys_;
   BackwardTile tiles_[kMaxQueryGroup];
 };
@@ -235,8 +249,8 @@ void run_backward(const AttentionBackward& args, const AttentionTask& task, std:
   const AttentionSequence sequence(*args.plan, task.sequence);
   const std::int64_t ratio = args.q.shape[1] / args.k.shape[1];
   for (std::int64_t i = 0; i < ratio; ++i) {
-    BackwardTask<HeadSize<kSize>, kVectors>(size, args, sequence, task.head * ratio + i, i == 0,
-                                            ring_tiles, buffers)
+    BackwardTask<HeadSize<kSize>, kVectors>(size, args, sequence, task.head * ratio + i, ring_tiles,
+                                            buffers)
         .run();
   }
 }

@@ -13,6 +13,7 @@
 
 #include "cpu/attention_products-inl.h"
 #include "cpu/attention_tasks.h"
+#include "cpu/rope-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,6 +36,21 @@ template <class Float = float>
 HWY_INLINE HeadRows<Float> head_rows(const TensorView& x, std::int64_t token, std::int64_t head) {
   return {x.f32() + token * x.stride(0) + head * x.stride(1), x.stride(0)};
 }
+
+// RoPE's tables at the positions of a sequence's tokens. Null in a pass that turns nothing back.
+struct RopeRows {
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  const std::int32_t* positions = nullptr;
+
+  explicit operator bool() const { return cos != nullptr; }
+  // Turns the row of the sequence's token i back.
+  HWY_INLINE void turn_back(float* row, std::int64_t i, std::int64_t size) const {
+    const std::int64_t half = size / 2;
+    const std::int64_t at = positions[i] * half;
+    rotate_head<true>(row, row, cos + at, sin + at, half);
+  }
+};
 
 // Rows of sa lie where no hardware prefetcher expects them: asks for one to be brought to the
 // second-level cache.
@@ -205,9 +221,9 @@ HWY_INLINE void mask_visible_rows(const AttentionSequence& sequence, const Query
 }
 
 // The keys, the values and perhaps their gradients of one head, tile by tile. Whole tiles whose
-// rows lie one after another are used where they are; others pass through a ring of buffers:
-// gathered once when the walk first needs them, their gradients scattered when it leaves them
-// behind.
+// rows lie one after another are used where they are, keys and gradients each for themselves;
+// others pass through a ring of buffers: gathered once when the walk first needs them, their
+// gradients scattered when it leaves them behind.
 template <class Size>
 class KeyTiles {
  public:
@@ -215,6 +231,7 @@ class KeyTiles {
     HeadRows<const float> k, v;
     HeadRows<float> dk{nullptr, 0}, dv{nullptr, 0};  // null in forward
     bool accumulate = false;                         // dk, dv hold something to add to
+    RopeRows rope;                                   // turns dk back; null but in the last pass
   };
   struct Ring {
     std::int64_t capacity;   // tiles
@@ -232,10 +249,10 @@ class KeyTiles {
         flushed_(start_),
         loaded_(start_) {
     const std::int64_t step = size;
-    direct_ = sequence.walk.kind() != AttentionKind::Sa && source.k.step == step &&
-              source.v.step == step &&
-              (!gradients() || (source.dk.step == step && source.dv.step == step));
-    if (gradients() && direct_ && !source.accumulate) {
+    const bool in_order = sequence.walk.kind() != AttentionKind::Sa;
+    keys_direct_ = in_order && source.k.step == step && source.v.step == step;
+    gradients_direct_ = in_order && gradients() && source.dk.step == step && source.dv.step == step;
+    if (gradients_direct_ && !source.accumulate) {
       const std::int64_t tiles = sequence.walk.tiles();
       const std::int64_t n = (tiles - 1) * kTile + sequence.walk.rows(tiles - 1);
       std::fill_n(source.dk.data, n * step, 0.0F);
@@ -271,32 +288,48 @@ class KeyTiles {
     }
   }
 
-  HWY_INLINE const float* k(std::int64_t v) const { return place(v, source_.k.data, ring_.k); }
-  HWY_INLINE const float* v(std::int64_t v) const { return place(v, source_.v.data, ring_.v); }
-  HWY_INLINE float* dk(std::int64_t v) const { return place(v, source_.dk.data, ring_.dk); }
-  HWY_INLINE float* dv(std::int64_t v) const { return place(v, source_.dv.data, ring_.dv); }
+  HWY_INLINE const float* k(std::int64_t v) const {
+    return place(v, keys_direct_, source_.k.data, ring_.k);
+  }
+  HWY_INLINE const float* v(std::int64_t v) const {
+    return place(v, keys_direct_, source_.v.data, ring_.v);
+  }
+  HWY_INLINE float* dk(std::int64_t v) const {
+    return place(v, gradients_direct_, source_.dk.data, ring_.dk);
+  }
+  HWY_INLINE float* dv(std::int64_t v) const {
+    return place(v, gradients_direct_, source_.dv.data, ring_.dv);
+  }
 
  private:
   HWY_INLINE bool gradients() const { return source_.dk.data != nullptr; }
   // Kernels read and add to whole tiles, so that the last one needs a buffer if it is short.
-  HWY_INLINE bool in_place(std::int64_t virtual_tile) const {
-    return direct_ && sequence_.walk.rows(sequence_.walk.key_tile(virtual_tile)) == kTile;
+  HWY_INLINE bool in_place(std::int64_t virtual_tile, bool direct) const {
+    return direct && sequence_.walk.rows(sequence_.walk.key_tile(virtual_tile)) == kTile;
   }
-  HWY_INLINE std::int64_t slot(std::int64_t virtual_tile) const {
+  HWY_INLINE std::int64_t slot(std::int64_t virtual_tile, bool direct) const {
     const std::int64_t turn = sequence_.walk.tiles();
-    return direct_ ? 0 : (virtual_tile + turn) % ring_.capacity * kTile * size_;
+    return direct ? 0 : (virtual_tile + turn) % ring_.capacity * kTile * size_;
   }
   template <class Float>
-  HWY_INLINE Float* place(std::int64_t virtual_tile, Float* source, float* ring) const {
-    if (!in_place(virtual_tile)) return ring + slot(virtual_tile);
+  HWY_INLINE Float* place(std::int64_t virtual_tile, bool direct, Float* source,
+                          float* ring) const {
+    if (!in_place(virtual_tile, direct)) return ring + slot(virtual_tile, direct);
     return source + sequence_.walk.key_tile(virtual_tile) * kTile * size_;
   }
 
   void load(std::int64_t virtual_tile) {
-    if (in_place(virtual_tile)) return;
+    if (!in_place(virtual_tile, keys_direct_)) gather_keys(virtual_tile);
+    if (!gradients() || in_place(virtual_tile, gradients_direct_)) return;
+    const std::int64_t first = slot(virtual_tile, gradients_direct_);
+    std::fill_n(ring_.dk + first, kTile * size_, 0.0F);
+    std::fill_n(ring_.dv + first, kTile * size_, 0.0F);
+  }
+
+  void gather_keys(std::int64_t virtual_tile) {
     const std::int64_t tile = sequence_.walk.key_tile(virtual_tile);
     const std::int64_t rows = sequence_.walk.rows(tile);
-    const std::int64_t first = slot(virtual_tile);
+    const std::int64_t first = slot(virtual_tile, keys_direct_);
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t position = sequence_.position(tile, r);
       copy_row(size_, source_.k.row(position), 1.0F, ring_.k + first + r * size_);
@@ -305,18 +338,32 @@ class KeyTiles {
     const std::int64_t padding = (kTile - rows) * size_;
     std::fill_n(ring_.k + first + rows * size_, padding, 0.0F);
     std::fill_n(ring_.v + first + rows * size_, padding, 0.0F);
-    if (!gradients()) return;
-    std::fill_n(ring_.dk + first, kTile * size_, 0.0F);
-    std::fill_n(ring_.dv + first, kTile * size_, 0.0F);
   }
 
   void flush(std::int64_t virtual_tile) {
-    if (in_place(virtual_tile)) return;
+    if (!in_place(virtual_tile, gradients_direct_)) scatter_gradients(virtual_tile);
+    if (source_.rope && is_last_visit(virtual_tile)) turn_back_keys(virtual_tile);
+  }
+
+  // On the circle a tile may come a second time.
+  bool is_last_visit(std::int64_t virtual_tile) const {
+    const TileWalk& walk = sequence_.walk;
+    return virtual_tile + walk.tiles() > walk.keys(walk.tiles() - 1).last;
+  }
+
+  void turn_back_keys(std::int64_t virtual_tile) {
     const std::int64_t tile = sequence_.walk.key_tile(virtual_tile);
-    const std::int64_t first = slot(virtual_tile);
-    // On the circle a tile may come a second time.
+    for (std::int64_t r = 0; r < sequence_.walk.rows(tile); ++r) {
+      const std::int64_t position = sequence_.position(tile, r);
+      source_.rope.turn_back(source_.dk.row(position), position, size_);
+    }
+  }
+
+  void scatter_gradients(std::int64_t virtual_tile) {
+    const std::int64_t tile = sequence_.walk.key_tile(virtual_tile);
+    const std::int64_t first = slot(virtual_tile, gradients_direct_);
     const bool seen = virtual_tile - sequence_.walk.tiles() >= start_;
-    const bool add = direct_ || source_.accumulate || seen;
+    const bool add = gradients_direct_ || source_.accumulate || seen;
     for (std::int64_t r = 0; r < sequence_.walk.rows(tile); ++r) {
       const std::int64_t position = sequence_.position(tile, r);
       const float* dk = ring_.dk + first + r * size_;
@@ -338,7 +385,8 @@ class KeyTiles {
   std::int64_t start_;    // first virtual tile of the walk
   std::int64_t flushed_;  // virtual tiles below are flushed
   std::int64_t loaded_;   // virtual tiles below are loaded
-  bool direct_ = false;
+  bool keys_direct_ = false;
+  bool gradients_direct_ = false;
 };
 
 }  // namespace flywheel::cpu::HWY_NAMESPACE

@@ -9,6 +9,7 @@
 #include "cpu/attention.h"
 #include "cpu/kernels.h"
 #include "cpu/memory.h"
+#include "cpu/rows.h"
 
 namespace flywheel {
 namespace {
@@ -80,6 +81,9 @@ class CpuBackend final : public Backend {
     cpu::attention_forward(args, pool_, attention_workspace_);
   }
   void attention_backward(const AttentionBackward& args) override {
+    if (args.cos) {
+      cpu::check_indices("attention_backward: positions", args.positions, args.cos.shape[0]);
+    }
     cpu::attention_backward(args, pool_, attention_workspace_);
   }
   void kv_cache_write(const KvCacheWrite& args) override { cpu::kv_cache_write(args, pool_); }

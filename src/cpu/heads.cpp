@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "cpu/heads.cpp"
 #include "hwy/foreach_target.h"
 // foreach_target.h goes first.
+#include "cpu/rope-inl.h"
 #include "cpu/simd_loops-inl.h"
 #include "cpu/simd_math-inl.h"
 
@@ -31,21 +32,6 @@ HWY_INLINE float norm_head(float* out, const float* x, const float* weight, std:
     lanes.store(hn::Mul(hn::Mul(lanes.load(x + i), factor), lanes.load(weight + i)), out + i);
   });
   return rstd;
-}
-
-// Turns the pairs (m, m + half) by the angles of a position, or back. out may be x.
-template <bool kBack>
-HWY_INLINE void rotate_head(float* out, const float* x, const float* cos, const float* sin,
-                            std::int64_t half) {
-  for_vectors(half, [&](std::int64_t i, auto lanes) HWY_ATTR {
-    const auto a = lanes.load(x + i);
-    const auto b = lanes.load(x + i + half);
-    const auto c = lanes.load(cos + i);
-    auto s = lanes.load(sin + i);
-    if constexpr (kBack) s = hn::Neg(s);
-    lanes.store(hn::NegMulAdd(b, s, hn::Mul(a, c)), out + i);
-    lanes.store(hn::MulAdd(a, s, hn::Mul(b, c)), out + i + half);
-  });
 }
 
 // The heads of one kind (q or k) of a token: norm if there are weights, then RoPE if there are

@@ -55,9 +55,11 @@ void ActivationPlanner::plan_gradients(ModelBuffers& buffers,
   buffers.dnorm = share(activation("dnorm", d), kLoss | kBackwardMlp | kBackwardAttention);
   buffers.dmlp_act = share(activation("dmlp_act", config_.intermediate_size), kBackwardMlp);
   buffers.dattention = share(activation("dattention", q), kBackwardAttention);
-  buffers.dq = share(activation("dq", q), kBackwardAttention);
-  buffers.dk = share(activation("dk", kv), kBackwardAttention);
-  buffers.dv = share(activation("dv", kv), kBackwardAttention);
+  if (config_.qk_norm) {
+    buffers.dq = share(activation("dq", q), kBackwardAttention);
+    buffers.dk = share(activation("dk", kv), kBackwardAttention);
+    buffers.dv = share(activation("dv", kv), kBackwardAttention);
+  }
   buffers.dqkv = share(activation("dqkv", q + 2 * kv), kBackwardAttention);
   const bool gated = std::any_of(layers.begin(), layers.end(),
                                  [](const LayerAttention& layer) { return layer.gated; });

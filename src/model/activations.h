@@ -78,7 +78,7 @@ struct ModelBuffers {
   Buffer dmlp_act;
   Buffer dattention;
   Buffer dpath;       // H D, of a gated layer's second path
-  Buffer dq, dk, dv;  // head-major
+  Buffer dq, dk, dv;  // head-major; of models with q/k norms
   Buffer dqkv;
 };
 

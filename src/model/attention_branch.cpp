@@ -150,7 +150,7 @@ void AttentionBranch::backward(const Pass& pass, const LayerBuffers& layer) cons
     attend_backward(pass, layer, 0, dattention);
     attend_backward(pass, layer, 1, dsecond);
   }
-  split_backward(pass, layer);
+  if (q_norm_) split_backward(pass, layer);
   const TensorView input = pass.matrix(layer.attention_norm.out);
   const TensorView dinput = pass.matrix(shared.dnorm);
   qkv_.backward(pass.backend, dinput, pass.matrix(shared.dqkv), input);
@@ -159,36 +159,56 @@ void AttentionBranch::backward(const Pass& pass, const LayerBuffers& layer) cons
   }
 }
 
+// Where the paths' gradients add up: in those of the fused projections, unless they go back through
+// the norms first.
+AttentionBranch::HeadGradients AttentionBranch::head_gradients(const Pass& pass) const {
+  const ActivationMemory& memory = pass.memory;
+  const ModelBuffers& shared = pass.buffers();
+  if (q_norm_) {
+    return {memory.heads_first(shared.dq, pass.tokens, heads_),
+            memory.heads_first(shared.dk, pass.tokens, kv_heads_),
+            memory.heads_first(shared.dv, pass.tokens, kv_heads_)};
+  }
+  const std::int64_t all = heads_ + 2 * kv_heads_;
+  const TensorView dqkv = memory.heads(shared.dqkv, pass.tokens, all);
+  return {dqkv.heads(0, heads_), dqkv.heads(heads_, heads_ + kv_heads_),
+          dqkv.heads(heads_ + kv_heads_, all)};
+}
+
 void AttentionBranch::attend_backward(const Pass& pass, const LayerBuffers& layer, std::size_t path,
                                       const TensorView& dout) const {
   const ActivationMemory& memory = pass.memory;
-  const ModelBuffers& shared = pass.buffers();
   const std::int64_t tokens = pass.tokens;
-  ops::attention_backward(pass.backend, {.dq = memory.heads_first(shared.dq, tokens, heads_),
-                                         .dk = memory.heads_first(shared.dk, tokens, kv_heads_),
-                                         .dv = memory.heads_first(shared.dv, tokens, kv_heads_),
+  const HeadGradients gradients = head_gradients(pass);
+  // The sum of the paths is turned back, by the last one.
+  const bool turn = !q_norm_ && path == (gated() ? 1 : 0);
+  ops::attention_backward(pass.backend, {.dq = gradients.dq,
+                                         .dk = gradients.dk,
+                                         .dv = gradients.dv,
                                          .dout = dout,
                                          .out = memory.heads(layer.path_out[path], tokens, heads_),
                                          .lse = memory.columns(layer.lse[path], tokens),
                                          .q = memory.heads_first(layer.q, tokens, heads_),
                                          .k = memory.heads_first(layer.k, tokens, kv_heads_),
                                          .v = memory.heads_first(layer.v, tokens, kv_heads_),
+                                         .cos = turn ? pass.cos : TensorView(),
+                                         .sin = turn ? pass.sin : TensorView(),
+                                         .positions = turn ? pass.positions : TensorView(),
                                          .plan = plans_[path],
                                          .scale = scale_,
                                          .accumulate = path > 0});
 }
 
+// Back through RoPE and the q/k norms.
 void AttentionBranch::split_backward(const Pass& pass, const LayerBuffers& layer) const {
-  const ActivationMemory& memory = pass.memory;
-  const ModelBuffers& shared = pass.buffers();
-  const std::int64_t tokens = pass.tokens;
-  ops::split_heads_backward(pass.backend, {.dqkv = pass.matrix(shared.dqkv),
+  const HeadGradients gradients = head_gradients(pass);
+  ops::split_heads_backward(pass.backend, {.dqkv = pass.matrix(pass.buffers().dqkv),
                                            .dq_norm_weight = dq_norm_,
                                            .dk_norm_weight = dk_norm_,
-                                           .dq = memory.heads_first(shared.dq, tokens, heads_),
-                                           .dk = memory.heads_first(shared.dk, tokens, kv_heads_),
-                                           .dv = memory.heads_first(shared.dv, tokens, kv_heads_),
-                                           .qkv = q_norm_ ? pass.matrix(layer.qkv) : TensorView(),
+                                           .dq = gradients.dq,
+                                           .dk = gradients.dk,
+                                           .dv = gradients.dv,
+                                           .qkv = pass.matrix(layer.qkv),
                                            .q_rstd = pass.matrix(layer.q_rstd),
                                            .k_rstd = pass.matrix(layer.k_rstd),
                                            .q_norm_weight = q_norm_,

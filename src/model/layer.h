@@ -46,12 +46,17 @@ class AttentionBranch {
   bool gated() const { return plans_[1] != nullptr; }
 
  private:
+  struct HeadGradients {
+    TensorView dq, dk, dv;
+  };
+
   TensorView project_in(const Pass& pass, const LayerBuffers& layer) const;
   void attend(const Pass& pass, const LayerBuffers& layer, std::size_t path) const;
   void attend_cached(const Pass& pass, const LayerBuffers& layer, std::size_t path) const;
   void write_cache(const Pass& pass, const LayerBuffers& layer) const;
   const Buffer& path_out(const Pass& pass, const LayerBuffers& layer, std::size_t path) const;
   std::int64_t decode_window(const Pass& pass, std::size_t path) const;
+  HeadGradients head_gradients(const Pass& pass) const;
   void attend_backward(const Pass& pass, const LayerBuffers& layer, std::size_t path,
                        const TensorView& dout) const;
   void split_backward(const Pass& pass, const LayerBuffers& layer) const;

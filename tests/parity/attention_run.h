@@ -14,7 +14,6 @@ struct AttentionRunOptions {
   Layout q = Layout::HeadMajor;
   Layout kv = Layout::HeadMajor;
   Layout out = Layout::TokenMajor;
-  bool accumulate = false;  // on top of what dq, dk, dv hold
 };
 
 // Forward and backward of the CPU kernels; moba: forward alone.

@@ -48,6 +48,25 @@ class DeviceTensor {
   std::vector<std::uint16_t> bits_;
 };
 
+// A vector as it is on the device; an empty view of an empty one.
+class DeviceVector {
+ public:
+  template <class T>
+  DeviceVector(const std::vector<T>& values, DType type, const Shape& shape)
+      : memory_(std::ssize(values) * 4, "a vector") {
+    if (values.empty()) return;
+    cuda::check(
+        cudaMemcpy(memory_.data(), values.data(), values.size() * 4, cudaMemcpyHostToDevice),
+        "upload");
+    view = {memory_.data(), type, shape, DeviceKind::Cuda};
+  }
+
+  TensorView view;
+
+ private:
+  cuda::Memory memory_;
+};
+
 // The naive loops over one query row of one head.
 class RoundedRow {
  public:
@@ -127,6 +146,7 @@ void rounded_attention(const AttentionCase& c, AttentionTensors<double>& x) {
       for (std::int64_t h = 0; h < c.heads; ++h) RoundedRow(c, x, h).run(begin + i, keys);
     }
   }
+  if (c.rope) naive_turn_back(c, x);
   for (std::vector<double>* gradient : {&x.dq, &x.dk, &x.dv}) {
     for (double& value : *gradient) value = to_bf16(value);
   }
@@ -147,14 +167,14 @@ double largest_error(const std::vector<Real>& x, const std::vector<double>& exac
 
 AttentionTensors<float> random_bf16_inputs(const AttentionCase& c, std::uint64_t seed) {
   AttentionTensors<float> in = random_attention_inputs(c, seed);
-  for (std::vector<float>* x : {&in.q, &in.k, &in.v, &in.dout}) {
+  for (std::vector<float>* x : {&in.q, &in.k, &in.v, &in.dout, &in.dq, &in.dk, &in.dv}) {
     for (float& value : *x) value = to_bf16(value);
   }
   return in;
 }
 
 AttentionTensors<float> run_attention_bf16(const AttentionCase& c,
-                                           const AttentionTensors<float>& in, bool accumulate) {
+                                           const AttentionTensors<float>& in) {
   AttentionPlan plan(c.pattern, cuda::kAttentionTile, c.tokens(), std::ssize(c.cu_seqlens) - 1);
   plan.prepare(c.cu_seqlens, c.key, c.first_sequence);
   cuda::Uploads uploads;
@@ -177,14 +197,31 @@ AttentionTensors<float> run_attention_bf16(const AttentionCase& c,
   DeviceTensor dq = query(in.dq);
   DeviceTensor dk = key(in.dk);
   DeviceTensor dv = key(in.dv);
+  const Shape angles{kRopePositions, c.head_size / 2};
+  const DeviceVector cos(in.cos, DType::F32, angles);
+  const DeviceVector sin(in.sin, DType::F32, angles);
+  const DeviceVector positions(in.positions, DType::I32, Shape{c.tokens()});
   const cuda::Memory lse(c.heads * c.tokens() * 4, "lse");
   const TensorView lse_view(lse.data(), DType::F32, Shape{c.heads, c.tokens()}, DeviceKind::Cuda);
 
   cuda::attention_forward({out.view, lse_view, q.view, k.view, v.view, &plan, c.scale()},
                           plans.at(plan), workspace, stream.get());
   if (c.pattern.kind != AttentionKind::Moba) {
-    cuda::attention_backward({dq.view, dk.view, dv.view, dout.view, out.view, lse_view, q.view,
-                              k.view, v.view, &plan, c.scale(), accumulate},
+    cuda::attention_backward({.dq = dq.view,
+                              .dk = dk.view,
+                              .dv = dv.view,
+                              .dout = dout.view,
+                              .out = out.view,
+                              .lse = lse_view,
+                              .q = q.view,
+                              .k = k.view,
+                              .v = v.view,
+                              .cos = cos.view,
+                              .sin = sin.view,
+                              .positions = positions.view,
+                              .plan = &plan,
+                              .scale = c.scale(),
+                              .accumulate = c.accumulate},
                              plans.at(plan), workspace, stream.get());
   }
   stream.synchronize();

@@ -17,7 +17,8 @@ TEST_CASE("attention neither races nor reads what was never written", "[simt]") 
     for (const std::int64_t head_size : {8, 40}) {
       if (head_size != 8 && pattern.kind != AttentionKind::Full) continue;
       const ScheduleScope scope({simt::Order::kSkew, simt::Landing::kMixed, ++seed});
-      const AttentionCase c = attention_case(pattern, {0, 150, 170}, head_size);
+      AttentionCase c = attention_case(pattern, {0, 150, 170}, head_size);
+      c.rope = c.accumulate = seed % 2 == 0;
       INFO(c.describe());
       const auto in = random_attention_inputs(c, seed);
       check_attention(c, in, run_attention(*backend, c, in));
@@ -29,7 +30,8 @@ TEST_CASE("attention on tensor cores neither races nor reads what was never writ
   std::uint64_t seed = 0;
   for (const AttentionPattern& pattern : attention_patterns(60)) {
     const ScheduleScope scope({simt::Order::kSkew, simt::Landing::kMixed, ++seed});
-    const AttentionCase c = attention_case(pattern, {0, 131, 150}, seed % 2 == 0 ? 64 : 128);
+    AttentionCase c = attention_case(pattern, {0, 131, 150}, seed % 2 == 0 ? 64 : 128);
+    c.rope = c.accumulate = seed > 1;
     INFO(c.describe());
     const auto in = random_bf16_inputs(c, seed);
     check_attention_bf16(c, in, run_attention_bf16(c, in));
@@ -52,7 +54,8 @@ TEST_CASE("attention has no bank conflicts", "[simt]") {
   simt::config.count_conflicts = true;
   const auto backend = make_cuda_backend(0);
   for (const std::int64_t head_size : {64, 128}) {
-    const AttentionCase c = attention_case({AttentionKind::Sa, 20}, {0, 40}, head_size);
+    AttentionCase c = attention_case({AttentionKind::Sa, 20}, {0, 40}, head_size);
+    c.rope = c.accumulate = true;
     run_attention(*backend, c, random_attention_inputs(c, 1));
     run_attention_bf16(c, random_bf16_inputs(c, 1));
   }

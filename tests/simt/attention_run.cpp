@@ -1,6 +1,7 @@
 #include "simt/attention_run.h"
 
 #include <algorithm>
+#include <array>
 
 #include "attention/plan.h"
 #include "backend/ops.h"
@@ -67,6 +68,31 @@ class DeviceTensor {
   TensorView all_;
 };
 
+// A copy on the device of RoPE's tables, where a case has them.
+class DeviceRope {
+ public:
+  DeviceRope(Backend& backend, const AttentionCase& c, const AttentionTensors<float>& in) {
+    if (!c.rope) return;
+    const Shape angles{kRopePositions, c.head_size / 2};
+    cos = upload(backend, 0, in.cos.data(), DType::F32, angles);
+    sin = upload(backend, 1, in.sin.data(), DType::F32, angles);
+    positions = upload(backend, 2, in.positions.data(), DType::I32, Shape{c.tokens()});
+  }
+
+  TensorView cos, sin, positions;
+
+ private:
+  TensorView upload(Backend& backend, std::size_t which, const void* host, DType type,
+                    const Shape& shape) {
+    memory_.at(which) = backend.allocate(shape.elements() * size_of(type), "RoPE");
+    const TensorView view(memory_.at(which)->data(), type, shape, DeviceKind::Cuda);
+    backend.upload(view, host);
+    return view;
+  }
+
+  std::array<std::unique_ptr<DeviceMemory>, 3> memory_;
+};
+
 }  // namespace
 
 AttentionLayout layout_of(std::uint64_t seed) {
@@ -94,13 +120,27 @@ AttentionTensors<float> run_attention(Backend& backend, const AttentionCase& c,
   DeviceTensor dv = key(in.dv);
   DeviceTensor out(backend, in.out, c, c.heads, false, layout.gap);
   DeviceTensor dout(backend, in.dout, c, c.heads, false, layout.gap);
+  const DeviceRope rope(backend, c, in);
   const auto lse = backend.allocate(c.heads * c.tokens() * 4, "lse");
   const TensorView lse_view(lse->data(), DType::F32, Shape{c.heads, c.tokens()}, DeviceKind::Cuda);
 
   ops::attention_forward(backend, {out.view, lse_view, q.view, k.view, v.view, &plan, c.scale()});
   if (c.pattern.kind != AttentionKind::Moba) {
-    ops::attention_backward(backend, {dq.view, dk.view, dv.view, dout.view, out.view, lse_view,
-                                      q.view, k.view, v.view, &plan, c.scale(), layout.accumulate});
+    ops::attention_backward(backend, {.dq = dq.view,
+                                      .dk = dk.view,
+                                      .dv = dv.view,
+                                      .dout = dout.view,
+                                      .out = out.view,
+                                      .lse = lse_view,
+                                      .q = q.view,
+                                      .k = k.view,
+                                      .v = v.view,
+                                      .cos = rope.cos,
+                                      .sin = rope.sin,
+                                      .positions = rope.positions,
+                                      .plan = &plan,
+                                      .scale = c.scale(),
+                                      .accumulate = c.accumulate});
   }
   backend.synchronize();
   AttentionTensors<float> result = in;

@@ -12,7 +12,6 @@ namespace flywheel::test {
 struct AttentionLayout {
   bool heads_first = false;  // of q, k, v and their gradients
   std::int64_t gap = 0;      // elements between tokens that nobody may touch
-  bool accumulate = false;   // on top of what dq, dk, dv hold
 };
 
 // One of many, for cases drawn by a seed.

@@ -88,6 +88,19 @@ std::vector<float> normal_numbers(std::uint64_t seed, std::uint32_t which, std::
   return x;
 }
 
+void add_rope(const AttentionCase& c, AttentionTensors<float>& x, std::uint64_t seed) {
+  for (const float angle : normal_numbers(seed, 7, kRopePositions * (c.head_size / 2))) {
+    x.cos.push_back(std::cos(angle));
+    x.sin.push_back(std::sin(angle));
+  }
+  for (std::int32_t s = 0; s + 1 < std::ssize(c.cu_seqlens); ++s) {
+    const std::int32_t n = c.cu_seqlens[at(s + 1)] - c.cu_seqlens[at(s)];
+    for (std::int32_t i = 0; i < n; ++i) {
+      x.positions.push_back(static_cast<std::int32_t>((3 + 5 * s + i) % kRopePositions));
+    }
+  }
+}
+
 AttentionPattern random_pattern(const RandomSequence& random, std::int64_t longest) {
   AttentionPattern pattern;
   const std::uint64_t kind = random.below(0, 5);
@@ -178,10 +191,10 @@ float AttentionCase::scale() const {
 std::string AttentionCase::describe() const {
   return fmt::format(
       "{} window={} block={} top_k={} band={} budget={} circular={} per_sequence={} cu_seqlens={} "
-      "heads={}/{} D={}",
+      "heads={}/{} D={} rope={} accumulate={}",
       name_of_enum(pattern.kind), pattern.window, pattern.block, pattern.top_k,
       name_of_enum(pattern.band), name_of_enum(pattern.budget), pattern.circular,
-      pattern.per_sequence, cu_seqlens, heads, kv_heads, head_size);
+      pattern.per_sequence, cu_seqlens, heads, kv_heads, head_size, rope, accumulate);
 }
 
 AttentionTensors<float> random_attention_inputs(const AttentionCase& c, std::uint64_t seed) {
@@ -197,6 +210,12 @@ AttentionTensors<float> random_attention_inputs(const AttentionCase& c, std::uin
   x.lse.resize(at(c.heads * c.tokens()));
   x.dk.resize(at(kv_size));
   x.dv.resize(at(kv_size));
+  if (c.accumulate) {
+    x.dq = normal_numbers(seed, 4, q_size);
+    x.dk = normal_numbers(seed, 5, kv_size);
+    x.dv = normal_numbers(seed, 6, kv_size);
+  }
+  if (c.rope) add_rope(c, x, seed);
   return x;
 }
 
@@ -204,8 +223,8 @@ AttentionTensors<double> to_double(const AttentionTensors<float>& x) {
   const auto widen = [](const std::vector<float>& a) {
     return std::vector<double>(a.begin(), a.end());
   };
-  return {widen(x.q),   widen(x.k),  widen(x.v),  widen(x.dout), widen(x.out),
-          widen(x.lse), widen(x.dq), widen(x.dk), widen(x.dv)};
+  return {widen(x.q),  widen(x.k),  widen(x.v),  widen(x.dout), widen(x.out), widen(x.lse),
+          widen(x.dq), widen(x.dk), widen(x.dv), widen(x.cos),  widen(x.sin), x.positions};
 }
 
 template <class Real>
@@ -239,7 +258,7 @@ void naive_attention_backward(const AttentionCase& c, AttentionTensors<Real>& x)
   const std::int64_t size = c.head_size;
   const Real scale = 1 / std::sqrt(static_cast<Real>(size));
   for (std::vector<Real>* gradient : {&x.dq, &x.dk, &x.dv}) {
-    std::fill(gradient->begin(), gradient->end(), Real{0});
+    if (!c.accumulate) std::fill(gradient->begin(), gradient->end(), Real{0});
   }
   for_each_row(
       c, x,
@@ -256,6 +275,26 @@ void naive_attention_backward(const AttentionCase& c, AttentionTensors<Real>& x)
           axpy(&x.dq[row], ds, &x.k[key_row], size);
         }
       });
+  if (c.rope) naive_turn_back(c, x);
+}
+
+template <class Real>
+void naive_turn_back(const AttentionCase& c, AttentionTensors<Real>& x) {
+  const std::int64_t half = c.head_size / 2;
+  for (std::vector<Real>* gradient : {&x.dq, &x.dk}) {
+    const std::int64_t heads = gradient == &x.dq ? c.heads : c.kv_heads;
+    for (std::int64_t row = 0; row < c.tokens() * heads; ++row) {
+      Real* low = &(*gradient)[at(row * c.head_size)];
+      Real* high = low + half;
+      const std::int64_t angles = x.positions[at(row / heads)] * half;
+      for (std::int64_t m = 0; m < half; ++m) {
+        const Real a = low[m];
+        const Real b = high[m];
+        low[m] = a * x.cos[at(angles + m)] + b * x.sin[at(angles + m)];
+        high[m] = b * x.cos[at(angles + m)] - a * x.sin[at(angles + m)];
+      }
+    }
+  }
 }
 
 template BlockChoice choose_blocks(const AttentionCase&, const AttentionTensors<float>&,
@@ -264,6 +303,7 @@ template void naive_attention_forward(const AttentionCase&, AttentionTensors<flo
 template void naive_attention_forward(const AttentionCase&, AttentionTensors<double>&);
 template void naive_attention_backward(const AttentionCase&, AttentionTensors<float>&);
 template void naive_attention_backward(const AttentionCase&, AttentionTensors<double>&);
+template void naive_turn_back(const AttentionCase&, AttentionTensors<double>&);
 
 AttentionCase random_attention_case(std::uint64_t seed, double work) {
   const RandomSequence random(seed, RandomStream::kInitialization, 99);
@@ -292,6 +332,8 @@ AttentionCase random_attention_case(std::uint64_t seed, double work) {
   c.key = {seed, RandomStream::kTrainingPermutation, static_cast<std::uint32_t>(seed % 7),
            static_cast<std::uint32_t>(seed % 5)};
   c.first_sequence = static_cast<std::uint32_t>(seed % 3);
+  c.rope = random.below(14, 2) == 0;
+  c.accumulate = random.below(15, 2) == 0;
   return c;
 }
 

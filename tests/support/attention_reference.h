@@ -29,20 +29,30 @@ struct AttentionCase {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
   std::int64_t head_size = 8;
+  bool rope = false;        // backward turns dq and dk back
+  bool accumulate = false;  // backward adds to dq, dk and dv
 
   std::int64_t tokens() const { return cu_seqlens.back(); }
   float scale() const;
   std::string describe() const;
 };
 
-// Contiguous tensors: q, out, dout, dq [T, H, D]; k, v, dk, dv [T, Hkv, D]; lse [H, T].
+// Contiguous tensors: q, out, dout, dq [T, H, D]; k, v, dk, dv [T, Hkv, D]; lse [H, T]; of cases
+// with RoPE cos, sin [P, D/2] and positions [T].
 template <class Real>
 struct AttentionTensors {
   std::vector<Real> q, k, v, dout;
   std::vector<Real> out, lse, dq, dk, dv;
+  std::vector<Real> cos, sin;
+  std::vector<std::int32_t> positions;
 };
 
-// Standard normal inputs, a pure function of the seed; outputs are sized and zero.
+// Positions in RoPE's tables.
+constexpr std::int64_t kRopePositions = 37;
+
+// Standard normal inputs, a pure function of the seed; outputs are sized, and zero unless they are
+// added to. RoPE has random angles, and positions that begin at another place in every sequence and
+// restart within.
 AttentionTensors<float> random_attention_inputs(const AttentionCase& c, std::uint64_t seed);
 AttentionTensors<double> to_double(const AttentionTensors<float>& x);
 
@@ -61,17 +71,22 @@ BlockChoice choose_blocks(const AttentionCase& c, const AttentionTensors<Real>& 
 // reference of every kernel; in float, the yardstick of its error.
 template <class Real>
 void naive_attention_forward(const AttentionCase& c, AttentionTensors<Real>& x);
-// Needs out and lse; overwrites dq, dk, dv.
+// Needs out and lse.
 template <class Real>
 void naive_attention_backward(const AttentionCase& c, AttentionTensors<Real>& x);
+
+// Turns dq and dk back by RoPE.
+template <class Real>
+void naive_turn_back(const AttentionCase& c, AttentionTensors<Real>& x);
 
 extern template void naive_attention_forward(const AttentionCase&, AttentionTensors<float>&);
 extern template void naive_attention_forward(const AttentionCase&, AttentionTensors<double>&);
 extern template void naive_attention_backward(const AttentionCase&, AttentionTensors<float>&);
 extern template void naive_attention_backward(const AttentionCase&, AttentionTensors<double>&);
+extern template void naive_turn_back(const AttentionCase&, AttentionTensors<double>&);
 
-// Random patterns, options, lengths, heads and head sizes; about `work` multiply-adds a product at
-// most.
+// Random patterns, options, lengths, heads, head sizes and kinds of backward; about `work`
+// multiply-adds a product at most.
 AttentionCase random_attention_case(std::uint64_t seed, double work);
 
 }  // namespace flywheel::test

@@ -2,6 +2,7 @@
 #include "support/attention_reference.h"
 
 #include <cmath>
+#include <complex>
 
 #include "support/catch.h"
 
@@ -10,7 +11,29 @@ using namespace flywheel::test;
 
 namespace {
 
+// q and k turned by RoPE: pairs (m, m + D/2) as complex numbers.
+AttentionTensors<double> turned(const AttentionCase& c, AttentionTensors<double> x) {
+  const std::int64_t half = c.head_size / 2;
+  for (std::vector<double>* heads : {&x.q, &x.k}) {
+    const std::int64_t row = std::ssize(*heads) / c.tokens();
+    for (std::int64_t i = 0; i < std::ssize(*heads); ++i) {
+      const std::int64_t m = i % c.head_size;
+      if (m >= half) continue;
+      const auto angle =
+          static_cast<std::size_t>(x.positions[static_cast<std::size_t>(i / row)] * half + m);
+      double& low = (*heads)[static_cast<std::size_t>(i)];
+      double& high = (*heads)[static_cast<std::size_t>(i + half)];
+      const std::complex<double> z =
+          std::complex(low, high) * std::complex(x.cos[angle], x.sin[angle]);
+      low = z.real();
+      high = z.imag();
+    }
+  }
+  return x;
+}
+
 double loss(const AttentionCase& c, AttentionTensors<double> x) {
+  if (c.rope) x = turned(c, x);
   naive_attention_forward(c, x);
   double sum = 0;
   for (std::size_t i = 0; i < x.out.size(); ++i) sum += x.out[i] * x.dout[i];
@@ -49,6 +72,20 @@ TEST_CASE("the reference gradient agrees with central differences", "[attention]
     check_gradient(c, x, &AttentionTensors<double>::k, x.dk);
     check_gradient(c, x, &AttentionTensors<double>::v, x.dv);
   }
+}
+
+TEST_CASE("the reference gradient turned back is that of what RoPE turned", "[attention]") {
+  AttentionCase c;
+  c.cu_seqlens = {0, 5, 12};
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.rope = true;
+  const AttentionTensors<double> plain = to_double(random_attention_inputs(c, 1));
+  AttentionTensors<double> x = turned(c, plain);
+  naive_attention_forward(c, x);
+  naive_attention_backward(c, x);
+  check_gradient(c, plain, &AttentionTensors<double>::q, x.dq);
+  check_gradient(c, plain, &AttentionTensors<double>::k, x.dk);
 }
 
 TEST_CASE("the reference softmax is over the visible keys", "[attention]") {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "attention/plan.h"
 #include "core/error.h"
 #include "parity/op_case.h"
 #include "support/catch.h"
+#include "support/errors.h"
 
 using namespace flywheel;
 using namespace flywheel::test;
@@ -228,4 +230,49 @@ TEST_CASE("a front's error says what was expected and what came", "[backend]") {
     REQUIRE(std::string(error.what()) ==
             "rms_norm_forward: out is [3, 8]; expected [4, 8] to fit x");
   }
+}
+
+TEST_CASE("attention_backward refuses tables of RoPE that do not fit", "[backend]") {
+  std::vector<float> memory(1000);
+  std::size_t used = 0;
+  const auto view = [&](const Shape& shape, DType type = DType::F32) {
+    const TensorView next(memory.data() + used, type, shape);
+    used += static_cast<std::size_t>(shape.elements());
+    return next;
+  };
+  AttentionPlan plan({}, 64, 5, 1);
+  const Shape heads{5, 2, 8};
+  const AttentionBackward right{.dq = view(heads),
+                                .dk = view(heads),
+                                .dv = view(heads),
+                                .dout = view(heads),
+                                .out = view(heads),
+                                .lse = view({2, 5}),
+                                .q = view(heads),
+                                .k = view(heads),
+                                .v = view(heads),
+                                .cos = view({9, 4}),
+                                .sin = view({9, 4}),
+                                .positions = view({5}, DType::I32),
+                                .plan = &plan,
+                                .scale = 1};
+  CountingBackend backend;
+  ops::attention_backward(backend, right);
+  REQUIRE(backend.calls == 1);
+  const auto refused = [&](TensorView AttentionBackward::*which, const TensorView& wrong) {
+    AttentionBackward args = right;
+    args.*which = wrong;
+    return error_of([&] { ops::attention_backward(backend, args); });
+  };
+  const std::string op = "shape: attention_backward: ";
+  CHECK(refused(&AttentionBackward::cos, {}) == op + "sin is given; expected none without cos");
+  CHECK(refused(&AttentionBackward::sin, {}) == op + "sin is missing");
+  CHECK(refused(&AttentionBackward::positions, {}) == op + "positions is missing");
+  CHECK(refused(&AttentionBackward::cos, view({9, 8})) ==
+        op + "cos is [9, 8]; expected [9, 4] to fit q");
+  CHECK(refused(&AttentionBackward::sin, view({8, 4})) ==
+        op + "sin is [8, 4]; expected [9, 4] to fit q");
+  CHECK(refused(&AttentionBackward::positions, view({4}, DType::I32)) ==
+        op + "positions is [4]; expected [5] to fit q");
+  REQUIRE(backend.calls == 1);
 }
