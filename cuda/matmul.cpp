@@ -33,22 +33,22 @@ std::uint32_t alignment_of(const TensorView& view) {
 cublasLtMatrixLayout_t layout_of(const TensorView& view) {
   cublasLtMatrixLayout_t layout = nullptr;
   check_blas(
-      cublasLtMatrixLayoutCreate(&layout, type_of(view), static_cast<std::uint64_t>(view.shape[1]),
-                                 static_cast<std::uint64_t>(view.shape[0]), view.stride(0)),
+      blas().matrix_layout_create(&layout, type_of(view), static_cast<std::uint64_t>(view.shape[1]),
+                                  static_cast<std::uint64_t>(view.shape[0]), view.stride(0)),
       "matrix layout");
   return layout;
 }
 
 template <class Value>
 void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, Value value) {
-  check_blas(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)),
+  check_blas(blas().matmul_desc_set_attribute(operation, attribute, &value, sizeof(value)),
              "matmul attribute");
 }
 
 template <class Value>
 void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
          Value value) {
-  check_blas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+  check_blas(blas().preference_set_attribute(preference, attribute, &value, sizeof(value)),
              "matmul preference");
 }
 
@@ -81,10 +81,10 @@ struct MatmulPlans::Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
   ~Plan() {
-    cublasLtMatmulDescDestroy(operation);
-    cublasLtMatrixLayoutDestroy(a);
-    cublasLtMatrixLayoutDestroy(b);
-    cublasLtMatrixLayoutDestroy(out);
+    blas().matmul_desc_destroy(operation);
+    blas().matrix_layout_destroy(a);
+    blas().matrix_layout_destroy(b);
+    blas().matrix_layout_destroy(out);
   }
 
   void describe(const Matmul& args);
@@ -96,7 +96,7 @@ struct MatmulPlans::Plan {
 };
 
 void MatmulPlans::Plan::describe(const Matmul& args) {
-  check_blas(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul");
+  check_blas(blas().matmul_desc_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul");
   const auto transposed = [](bool yes) { return yes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, transposed(args.transpose_b));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, transposed(args.transpose_a));
@@ -111,7 +111,7 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlans::Plan::candidates(cublasLtHandle_t
                                                                 std::int64_t workspace_bytes,
                                                                 int count) const {
   cublasLtMatmulPreference_t preference = nullptr;
-  check_blas(cublasLtMatmulPreferenceCreate(&preference), "matmul preference");
+  check_blas(blas().preference_create(&preference), "matmul preference");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
       static_cast<std::size_t>(workspace_bytes));
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -121,9 +121,9 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlans::Plan::candidates(cublasLtHandle_t
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(args.out));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(args.out));
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(count));
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle, operation, b, a, out, out, preference, count, found.data(), &count);
-  cublasLtMatmulPreferenceDestroy(preference);
+  const cublasStatus_t status = blas().algo_get_heuristic(handle, operation, b, a, out, out,
+                                                          preference, count, found.data(), &count);
+  blas().preference_destroy(preference);
   check_blas(status, "no algorithm for this product");
   require(count > 0, ErrorKind::Device, "cuBLASLt: no algorithm for a product of {} and {}",
           args.a.shape.to_string(), args.b.shape.to_string());
@@ -136,19 +136,19 @@ bool MatmulPlans::Plan::is_valid(cublasLtHandle_t handle, const cublasLtMatmulAl
                                  std::int64_t workspace_bytes) const {
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status =
-      cublasLtMatmulAlgoCheck(handle, operation, b, a, out, out, &candidate, &result);
+      blas().algo_check(handle, operation, b, a, out, out, &candidate, &result);
   return status == CUBLAS_STATUS_SUCCESS &&
          result.workspaceSize <= static_cast<std::size_t>(workspace_bytes);
 }
 
 MatmulPlans::MatmulPlans(std::optional<MatmulAlgorithms> algorithms)
     : algorithms_(std::move(algorithms)) {
-  check_blas(cublasLtCreate(&handle_), "start");
+  check_blas(blas().create(&handle_), "start");
 }
 
 MatmulPlans::~MatmulPlans() {
   plans_.clear();
-  cublasLtDestroy(handle_);
+  blas().destroy(handle_);
 }
 
 MatmulPlans::Plan& MatmulPlans::plan_for(const Matmul& args, const Workspace& workspace,
@@ -237,9 +237,9 @@ void MatmulPlans::multiply(const Plan& plan, const Matmul& args, void* out,
   }
   const float alpha = 1;
   const float beta = args.accumulate ? 1 : 0;
-  check_blas(cublasLtMatmul(handle_, plan.operation, &alpha, args.b.data, plan.b, args.a.data,
-                            plan.a, &beta, out, plan.out, out, plan.out, &plan.algorithm,
-                            workspace.data, static_cast<std::size_t>(workspace.bytes), stream),
+  check_blas(blas().matmul(handle_, plan.operation, &alpha, args.b.data, plan.b, args.a.data,
+                           plan.a, &beta, out, plan.out, out, plan.out, &plan.algorithm,
+                           workspace.data, static_cast<std::size_t>(workspace.bytes), stream),
              "matmul");
 }
 

@@ -69,7 +69,7 @@ std::vector<MatmulChoice> read_choices(const std::filesystem::path& path) {
 MatmulAlgorithms::MatmulAlgorithms(std::filesystem::path path, std::string device)
     : path_(std::move(path)),
       device_(std::move(device)),
-      library_(std::to_string(cublasLtGetVersion())),
+      library_(std::to_string(blas().get_version())),
       choices_(read_choices(path_)) {}
 
 bool MatmulAlgorithms::is_for(const MatmulChoice& choice, const std::string& product) const {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cxxopts.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -31,6 +31,7 @@ inline std::vector<WrittenOption> written_options(int argc, char** argv) {
   std::vector<WrittenOption> written;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
+    if (argument == "--") break;
     if (!argument.starts_with("--")) continue;
     const std::size_t equals = argument.find('=');
     const bool joined = equals != std::string::npos;
@@ -41,23 +42,35 @@ inline std::vector<WrittenOption> written_options(int argc, char** argv) {
   return written;
 }
 
+// Whether cxxopts' message is about `text` or an element of the list that it is.
+inline bool is_about(const std::string& message, const std::string& text) {
+  const auto quotes = [&](const std::string& part) {
+    return message.find(cxxopts::LQUOTE + part + cxxopts::RQUOTE) != std::string::npos;
+  };
+  if (quotes(text)) return true;
+  std::istringstream list(text);
+  for (std::string element; std::getline(list, element, ',');) {
+    if (quotes(element)) return true;
+  }
+  return false;
+}
+
 // options.parse(), with errors Config that name the option, and the nearest one if it is unknown.
 inline cxxopts::ParseResult parse_options(cxxopts::Options& options, int argc, char** argv) {
   try {
     return options.parse(argc, argv);
-  } catch (const cxxopts::exceptions::no_such_option&) {
+  } catch (const cxxopts::exceptions::no_such_option& error) {
     const std::vector<std::string> known = option_names(options);
     for (const auto& [name, value] : written_options(argc, argv)) {
-      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      if (!is_about(error.what(), name)) continue;
       const std::string nearest = nearest_name(name, known);
       fail(ErrorKind::Config, "no option '--{}'{} (--help lists them)", name,
            nearest.empty() ? "" : fmt::format("; did you mean '--{}'?", nearest));
     }
     throw;
   } catch (const cxxopts::exceptions::incorrect_argument_type& error) {
-    const std::string message = error.what();
     for (const auto& [name, value] : written_options(argc, argv)) {
-      if (value.empty() || message.find(value) == std::string::npos) continue;
+      if (!is_about(error.what(), value)) continue;
       fail(ErrorKind::Config, "--{} does not take '{}' (--help tells what it takes)", name, value);
     }
     throw;

@@ -1,6 +1,7 @@
 #include "backend/tensor.h"
 
 #include "core/error.h"
+#include "core/interleaved_rows.h"
 
 namespace flywheel {
 
@@ -16,6 +17,8 @@ bool TensorView::is_contiguous() const {
 TensorView TensorView::rows(std::int64_t begin, std::int64_t end) const {
   require(shape.rank() > 0 && 0 <= begin && begin <= end && end <= shape[0], ErrorKind::Shape,
           "rows [{}, {}) of a tensor of shape {}", begin, end, shape.to_string());
+  require(dtype != DType::Q8_0x16 || begin % kInterleavedRows == 0, ErrorKind::Shape,
+          "row {} of q8_0x16 is inside a group", begin);
   TensorView part = *this;
   part.data += begin * stride(0) * size_of(dtype);
   switch (shape.rank()) {

@@ -11,7 +11,7 @@ namespace flywheel {
 // in bytes.
 enum class DType : std::uint8_t { F32, BF16, F16, Q8_0, Q8_0x16, F64, I32 };
 
-// Bytes of an element, of Q8_0 the unit of its strides.
+// Bytes of an element, of Q8_0 and Q8_0x16 the unit of their strides.
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
     case DType::Q8_0:
@@ -32,7 +32,7 @@ constexpr std::int64_t size_of(DType dtype) {
 // Rows of weights in F16, BF16, Q8_0 and Q8_0x16 are whole blocks of so many elements.
 inline constexpr std::int64_t kWeightBlock = 32;
 
-// Of so many elements; of Q8_0 whole blocks.
+// Of so many elements; of Q8_0 and Q8_0x16 whole blocks.
 constexpr std::int64_t bytes_of(DType dtype, std::int64_t elements) {
   const bool quantized = dtype == DType::Q8_0 || dtype == DType::Q8_0x16;
   return quantized ? elements / kWeightBlock * (kWeightBlock + 2) : elements * size_of(dtype);

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/dtype.h"
-
 namespace flywheel {
 
 void interleave_rows(const std::byte* rows, std::int64_t columns, std::byte* out) {
-  constexpr std::int64_t kScaleBytes = 2;
-  constexpr std::int64_t kBlockBytes = kScaleBytes + kWeightBlock;
+  constexpr std::int64_t kBlockBytes = bytes_of(DType::Q8_0, kWeightBlock);
+  constexpr std::int64_t kScaleBytes = kBlockBytes - kWeightBlock;
   constexpr std::uint32_t kSignBits = 0x80808080;
   using Four = std::uint32_t;  // kInterleavedColumns integers
   const std::int64_t blocks = columns / kWeightBlock;

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/dtype.h"
+
 namespace flywheel {
 
 // DType::Q8_0x16: a group of 16 rows of Q8_0, block by block. A block has the 16 scales (F16) of
@@ -11,7 +13,8 @@ namespace flywheel {
 inline constexpr std::int64_t kInterleavedRows = 16;
 inline constexpr std::int64_t kInterleavedColumns = 4;  // of a row that lie together
 inline constexpr std::int64_t kInterleavedScaleBytes = 2 * kInterleavedRows;
-inline constexpr std::int64_t kInterleavedBlockBytes = 34 * kInterleavedRows;
+inline constexpr std::int64_t kInterleavedBlockBytes =
+    bytes_of(DType::Q8_0, kWeightBlock) * kInterleavedRows;
 
 // Sixteen rows of Q8_0, `columns` elements each, one after the other, as Q8_0x16.
 void interleave_rows(const std::byte* rows, std::int64_t columns, std::byte* out);

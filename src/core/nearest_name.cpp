@@ -7,6 +7,8 @@
 namespace flywheel {
 namespace {
 
+constexpr std::size_t kPrefix = 3;  // letters of a beginning that tells something
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -34,7 +36,11 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
       best_distance = distance;
     }
   }
-  return best ? *best : std::string();
+  if (best) return *best;
+  const auto longer = std::find_if(
+      candidates.begin(), candidates.end(),
+      [&](const auto& candidate) { return name.size() >= kPrefix && candidate.starts_with(name); });
+  return longer != candidates.end() ? *longer : std::string();
 }
 
 }  // namespace flywheel

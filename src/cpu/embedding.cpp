@@ -13,32 +13,27 @@ HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
 
 template <class Weights>
+void table_row(const Weights& table, std::int64_t word, std::int64_t width, float* out) {
+  for_vectors(width, [&](std::int64_t i, auto lanes)
+                         HWY_ATTR { lanes.store(load_weights(table, lanes, word, i), out + i); });
+}
+
+void table_row(const InterleavedWeights& table, std::int64_t word, std::int64_t width, float* out) {
+  for (std::int64_t i = 0; i < width; ++i) out[i] = table.element(word, i);
+}
+
+template <class Weights>
 void table_rows(const Weights& table, const EmbeddingForward& args, std::int64_t begin,
                 std::int64_t end) {
   const std::int64_t width = args.out.shape[1];
   for (std::int64_t row = begin; row < end; ++row) {
     float* out = args.out.f32() + row * width;
-    const std::int64_t word = args.ids.i32()[row];
-    const float* place = args.position_table
-                             ? args.position_table.f32() + args.positions.i32()[row] * width
-                             : nullptr;
-    for_vectors(width, [&](std::int64_t i, auto lanes) HWY_ATTR {
-      auto sum = load_weights(table, lanes, word, i);
-      if (place != nullptr) sum = hn::Add(sum, lanes.load(place + i));
-      lanes.store(sum, out + i);
-    });
-  }
-}
-
-void table_rows(const InterleavedWeights& table, const EmbeddingForward& args, std::int64_t begin,
-                std::int64_t end) {
-  const std::int64_t width = args.out.shape[1];
-  for (std::int64_t row = begin; row < end; ++row) {
-    float* out = args.out.f32() + row * width;
-    for (std::int64_t i = 0; i < width; ++i) out[i] = table.element(args.ids.i32()[row], i);
+    table_row(table, args.ids.i32()[row], width, out);
     if (!args.position_table) continue;
     const float* place = args.position_table.f32() + args.positions.i32()[row] * width;
-    for (std::int64_t i = 0; i < width; ++i) out[i] += place[i];
+    for_vectors(width, [&](std::int64_t i, auto lanes) HWY_ATTR {
+      lanes.store(hn::Add(lanes.load(out + i), lanes.load(place + i)), out + i);
+    });
   }
 }
 

@@ -105,7 +105,7 @@ void pack_b(const FloatWeights& /*weights*/, const PanelOfB& panel, float* /*scr
   Kernel::pack_b(operand.from(panel.first, panel.k), panel.columns, panel.depth, out);
 }
 
-// Through float32 in `scratch`, kColumns * depth elements.
+// Through float32 in `scratch`, columns * depth elements.
 template <class Kernel, class Weights>
 void pack_b(const Weights& weights, const PanelOfB& panel, float* scratch, float* out) {
   const bool transposed = panel.args.transpose_b;
@@ -125,14 +125,16 @@ void pack_b(const Weights& weights, const PanelOfB& panel, float* scratch, float
 
 template <class Kernel>
 void pack_b(const InterleavedWeights& weights, const PanelOfB& panel, float* scratch, float* out) {
-  static_assert(Kernel::kColumns % kInterleavedRows == 0);
-  for (std::int64_t group = 0; group < panel.columns; group += kInterleavedRows) {
+  constexpr std::int64_t kStride = std::max(Kernel::kColumns, kInterleavedRows);
+  static_assert(kStride % Kernel::kColumns == 0 && kStride % kInterleavedRows == 0);
+  const std::int64_t skip = panel.first % kInterleavedRows;  // narrow panels begin inside a group
+  for (std::int64_t group = 0; group < skip + panel.columns; group += kInterleavedRows) {
     for (std::int64_t k = 0; k < panel.depth; k += kWeightBlock) {
-      InterleavedWeights::unpack(weights.block(panel.first + group, panel.k + k),
-                                 scratch + k * Kernel::kColumns + group, Kernel::kColumns);
+      InterleavedWeights::unpack(weights.block(panel.first - skip + group, panel.k + k),
+                                 scratch + k * kStride + group, kStride);
     }
   }
-  Kernel::pack_b(Operand{scratch, 1, Kernel::kColumns}, panel.columns, panel.depth, out);
+  Kernel::pack_b(Operand{scratch + skip, 1, kStride}, panel.columns, panel.depth, out);
 }
 
 template <class Kernel>
@@ -141,7 +143,8 @@ void gemm_by(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
                 Workspace::kSharedFloats);
   static_assert(Kernel::kBlockRows / Kernel::kRows * Kernel::a_panel_floats(Kernel::kDepth) <=
                 Workspace::kThreadFloats);
-  static_assert(Kernel::kColumns * Kernel::kDepth <= Workspace::kThreadFloats);
+  static_assert(std::max(Kernel::kColumns, kInterleavedRows) * Kernel::kDepth <=
+                Workspace::kThreadFloats);
   const std::int64_t M = args.out.shape[0];
   const std::int64_t N = args.out.shape[1];
   const std::int64_t K = args.a.shape[args.transpose_a ? 0 : 1];

@@ -225,7 +225,8 @@ void for_columns(const Matmul& args, ThreadPool& pool, const Body& body) {
   const std::int64_t ranges =
       threads * std::clamp<std::int64_t>(elements / (threads * kLong), 1, kMostRanges);
   const std::int64_t grain = args.transpose_b ? kInterleavedRows : kWeightBlock;
-  const std::int64_t width = (columns + ranges * grain - 1) / (ranges * grain) * grain;
+  const std::int64_t width =
+      std::max(grain, (columns + ranges * grain - 1) / (ranges * grain) * grain);
   // Rows of B are taken whole, columns as long as they are.
   const std::int64_t piece =
       args.transpose_b ? std::max(grain, kLeast / depth / grain * grain) : width;

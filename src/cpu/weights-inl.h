@@ -32,7 +32,7 @@ class WeightRows {
 
  protected:
   const std::byte* data_;
-  std::int64_t stride_;  // elements, of Q8_0 bytes
+  std::int64_t stride_;  // elements, of Q8_0 and Q8_0x16 bytes
 };
 
 class FloatWeights : WeightRows {

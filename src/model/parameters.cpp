@@ -245,7 +245,8 @@ bool can_interleave(const ModelConfig& config) {
   return std::all_of(layout.specs.begin(), layout.specs.end(), [&](const ParameterSpec& spec) {
     const bool padded =
         spec.slot.offset == layout.embedding.offset || spec.slot.offset == layout.head.offset;
-    return !spec.is_matrix || padded || spec.slot.shape[0] % kInterleavedRows == 0;
+    const bool whole_groups = padded || spec.slot.shape[0] % kInterleavedRows == 0;
+    return !spec.is_matrix || (whole_groups && spec.slot.shape[1] % kWeightBlock == 0);
   });
 }
 

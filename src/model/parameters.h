@@ -81,7 +81,8 @@ struct ParameterLayout {
 // rows of multiples of 32 elements.
 ParameterLayout lay_out_parameters(const ModelConfig& config, DType matrices = DType::F32);
 
-// Whether the matrices can be kept as Q8_0x16: each is [out, in] and has whole groups of rows.
+// Whether the matrices can be kept as Q8_0x16: each is [out, in] and has whole groups of
+// rows of whole blocks.
 bool can_interleave(const ModelConfig& config);
 
 // Of the parameter's bf16 copy (RoundWeights): another sequence for each parameter.

@@ -112,7 +112,8 @@ TEST_CASE("wrong arguments of generate get one line that says what is right") {
   refused("--decode none", "--decode must be full or window, not 'none'");
   refused("--top-k 3 --temprature 1", "no option '--temprature'; did you mean '--temperature'?");
   refused("--colour 3", "no option '--colour' (--help lists them)");
-  refused("--top-k many", "--top-k does not take 'many'");
+  refused("--prompt a --top-k many", "--top-k does not take 'many'");
+  refused("--num-samples 1 --top-k 1x", "--top-k does not take '1x'");
   refused("--tokens -3", "--tokens must be 0 or more, not -3");
   refused("--num-samples 0", "--num-samples must be 1 to 1000000, not 0");
   refused("--prompt x --prompt " + std::string(40, 'a'),

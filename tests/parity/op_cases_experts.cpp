@@ -51,9 +51,11 @@ OpCase grouped_matmul(std::uint32_t seed) {
   std::sort(offsets.begin(), offsets.end());
   offsets.front() = 0;
   offsets.back() = static_cast<double>(R);
-  c->run = [](Backend& backend, const Views& v) {
-    ops::grouped_matmul(backend,
-                        {.out = v["out"], .a = v["a"], .b = v["b"], .offsets = v["offsets"]});
+  const bool few_rows = c.flag("few_rows");
+  c->run = [few_rows](Backend& backend, const Views& v) {
+    ops::grouped_matmul(
+        backend,
+        {.out = v["out"], .a = v["a"], .b = v["b"], .offsets = v["offsets"], .few_rows = few_rows});
   };
   c->expect([](auto& t) { reference::grouped_matmul(t); });
   return c.finish();

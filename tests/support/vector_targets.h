@@ -13,9 +13,9 @@ void for_each_target(const Body& body) {
     ~AllTargets() { hwy::SetSupportedTargetsForTest(0); }
   };
   const AllTargets afterwards;
-  for (const std::int64_t target : {HWY_AVX3, HWY_AVX2}) {
-    hwy::SetSupportedTargetsForTest(0);
-    if ((hwy::SupportedTargets() & target) == 0) continue;
+  const auto targets = hwy::SupportedAndGeneratedTargets();
+  REQUIRE_FALSE(targets.empty());
+  for (const std::int64_t target : targets) {
     hwy::SetSupportedTargetsForTest(target);
     INFO("target " << hwy::TargetName(target));
     body();
