@@ -82,10 +82,6 @@ class AttentionBench {
                                  workspace_);
         },
         4e-9 * pairs, sample, budget_);
-    if (setting.pattern.kind == AttentionKind::Moba) {
-      report(setting, timing, mean_keys, pairs);
-      return;
-    }
     timing.backward = paired_timing(
         [&] {
           cpu::attention_backward({dq.view,
@@ -112,13 +108,12 @@ class AttentionBench {
   void report(const Setting& setting, const Timing& timing, double mean_keys, double pairs) {
     const std::string pattern(name_of_enum(setting.pattern.kind));
     const double forward = 4e-9 * pairs / timing.forward.best_seconds;
-    const bool both = timing.backward.best_seconds > 0;
-    const double backward = both ? 10e-9 * pairs / timing.backward.best_seconds : 0;
+    const double backward = 10e-9 * pairs / timing.backward.best_seconds;
     const auto per_head = static_cast<double>(setting.heads());
     Timing& full = full_[{setting.length, setting.head_size, setting.threads}];
     if (setting.pattern.kind == AttentionKind::Full) full = timing;
     const double speedup_forward = full.forward.best_seconds / timing.forward.best_seconds;
-    const double speedup_both = both ? full.seconds() / timing.seconds() : 0;
+    const double speedup_both = full.seconds() / timing.seconds();
     fmt::print(
         "{:5} {:6} {:4} {:2}  {:9.3f} {:8.1f} {:5.2f}  {:9.3f} {:8.1f} {:5.2f}  {:6.1f} {:6.1f}\n",
         pattern, setting.length, setting.head_size, setting.threads,
@@ -160,8 +155,7 @@ void run_all(const cxxopts::ParseResult& options) {
   moba.block = std::max<std::int64_t>(swa.window / moba.top_k, 1);
   fmt::print(
       "pattern length  D threads, forward: ms a head, GFLOP/s, share of peak; backward: the "
-      "same; speed-up over full: forward, both (moba: forward alone, without the choice of "
-      "blocks in GFLOP/s)\n");
+      "same; speed-up over full: forward, both (moba: without the choice of blocks in GFLOP/s)\n");
   for (const int threads : options["threads"].as<std::vector<int>>()) {
     ThreadPool pool(threads);
     MachineProbe probe(pool);

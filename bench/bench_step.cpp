@@ -148,7 +148,8 @@ int main(int argc, char** argv) {
   cxxopts::Options options("bench_step", "Time of whole training steps with a breakdown by op.");
   options.add_options()("model", "10m, 124m, 135m or 360m",
                         cxxopts::value<std::string>()->default_value("10m"))(
-      "pattern", "full, swa, sa or sa_swa", cxxopts::value<std::string>()->default_value("full"))(
+      "pattern", "full, swa, sa, moba or sa_swa",
+      cxxopts::value<std::string>()->default_value("full"))(
       "window", "keys", cxxopts::value<std::int64_t>()->default_value("256"))(
       "sequence", "tokens of a sequence", cxxopts::value<std::int64_t>()->default_value("512"))(
       "batch", "sequences of a step", cxxopts::value<std::int64_t>()->default_value("8"))(

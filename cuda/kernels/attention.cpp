@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 
 #include "attention/plan.h"
 #include "core/error.h"
@@ -51,10 +52,14 @@ AttentionArgs common_args(const Args& args, const DevicePlan& plan) {
   return attention;
 }
 
-std::int64_t longest(const AttentionPlan& plan) {
-  std::int64_t length = 0;
-  for (std::int64_t s = 0; s < plan.sequences(); ++s) length = std::max(length, plan.length(s));
-  return length;
+// Of moba, unless every sequence sees all keys and is served as full attention.
+std::optional<MobaShape> moba_shape(const AttentionPlan& plan) {
+  const AttentionPattern& pattern = plan.pattern();
+  if (pattern.kind != AttentionKind::Moba) return std::nullopt;
+  std::int64_t longest = 0;
+  for (std::int64_t s = 0; s < plan.sequences(); ++s) longest = std::max(longest, plan.length(s));
+  if (pattern.sees_all(longest)) return std::nullopt;
+  return MobaShape{pattern.block, pattern.top_k, longest};
 }
 
 }  // namespace
@@ -70,13 +75,8 @@ void attention_forward(const AttentionForward& args, const DevicePlan& plan,
                        const Workspace& workspace, cudaStream_t stream) {
   if (args.q.elements() == 0) return;
   const AttentionArgs a = common_args(args, plan);
-  const AttentionPattern& pattern = args.plan->pattern();
-  if (pattern.kind == AttentionKind::Moba) {
-    const std::int64_t length = longest(*args.plan);
-    if (!pattern.sees_all(length)) {
-      return moba_attention_forward(a, {pattern.block, pattern.top_k, length}, args.q.dtype,
-                                    workspace, stream);
-    }
+  if (const std::optional<MobaShape> shape = moba_shape(*args.plan)) {
+    return moba_attention_forward(a, *shape, args.q.dtype, workspace, stream);
   }
   if (fits_tensor_cores(args.q.dtype, a, {a.q, a.k, a.v, a.out})) {
     mma_attention_forward(a, stream);
@@ -87,8 +87,6 @@ void attention_forward(const AttentionForward& args, const DevicePlan& plan,
 
 void attention_backward(const AttentionBackward& args, const DevicePlan& plan,
                         const Workspace& workspace, cudaStream_t stream) {
-  require(args.plan->pattern().kind != AttentionKind::Moba, ErrorKind::Internal,
-          "moba has no backward pass");
   if (args.q.elements() == 0) return;
   AttentionArgs a = common_args(args, plan);
   a.dout = rows_of(args.dout);
@@ -97,6 +95,9 @@ void attention_backward(const AttentionBackward& args, const DevicePlan& plan,
   a.dv = rows_of(args.dv);
   a.rope = rope_of(args);
   a.accumulate = args.accumulate;
+  if (const std::optional<MobaShape> shape = moba_shape(*args.plan)) {
+    return moba_attention_backward(a, *shape, args.q.dtype, workspace, stream);
+  }
   if (fits_tensor_cores(args.q.dtype, a, {a.q, a.k, a.v, a.out, a.dout, a.dq, a.dk, a.dv})) {
     a.statistics = scratch<float>(workspace, 0, 2 * a.heads * plan.even_tokens);
     mma_attention_dq(a, stream);

@@ -3,32 +3,16 @@
 // attention. Queries choose alone, so nothing but the means is shared between them.
 #include <algorithm>
 
-#include "cuda/kernels/attention_moba.h"
-#include "cuda/kernels/attention_walk.h"
+#include "cuda/kernels/attention_moba_walk.h"
 #include "cuda/kernels/dispatch.h"
 
 namespace flywheel::cuda {
 namespace {
 
 constexpr int kRows = kWarp;  // queries of a CUDA block; mean keys or keys that it meets at a time
-constexpr int kParts = kAttentionTile / kRows;
 constexpr int kMeanWarps = 4;
 template <int kSize>
 constexpr int kWarps = kSize > 128 ? 2 : 4;
-
-// A pass over the heads that read the key heads [first_kv_head, first_kv_head + kv_heads).
-struct MobaArgs {
-  AttentionArgs attention;
-  std::int64_t first_kv_head, kv_heads;
-  std::int64_t block;   // keys of a block
-  std::int64_t places;  // most earlier blocks that a query sees
-  std::int64_t means_of_head;
-  float* means;          // [kv_heads, means_of_head, D]
-  float* scores;         // [heads of the pass, T, places], largest first, of equal ones the lower
-  std::int32_t* chosen;  // the blocks that have them; -1: none
-
-  __host__ __device__ std::int64_t group() const { return attention.heads / attention.kv_heads; }
-};
 
 // Complete blocks of all sequences are disjoint, so that no two begin in the same `block` tokens.
 __device__ __forceinline__ float* mean_of(const MobaArgs& args, std::int64_t kv_head,
@@ -57,33 +41,6 @@ __global__ void __launch_bounds__(kMeanWarps* kWarp) mean_keys_kernel(MobaArgs a
       mean[c] = sum * share;
     }
   }
-}
-
-// What a CUDA block is about: some neighbouring queries of a head.
-struct Queries {
-  AttentionTile own;
-  std::int64_t head, kv_head;
-  std::int32_t first;  // position
-  std::int32_t count;
-
-  __device__ __forceinline__ explicit Queries(const MobaArgs& args) {
-    const std::int64_t heads = args.kv_heads * args.group();
-    const std::int64_t rest = blockIdx.x / heads;
-    head = args.first_kv_head * args.group() + blockIdx.x % heads;
-    kv_head = head / args.group();
-    own = args.attention.plan.tiles[rest / kParts];
-    const Part part =
-        part_of(own, {own.tile, 0}, static_cast<std::int32_t>(rest % kParts) * kRows, kRows);
-    first = slot_of(part, 0);
-    count = part.count;
-  }
-};
-
-// Of a query's first place in `scores` and `chosen`.
-__device__ __forceinline__ std::int64_t places_of(const MobaArgs& args, std::int64_t head,
-                                                  std::int64_t token) {
-  const std::int64_t row = head - args.first_kv_head * args.group();
-  return (row * args.attention.tokens + token) * args.places;
 }
 
 // Puts a block where it belongs among a query's best; those behind it move on by one. All lanes
@@ -252,24 +209,15 @@ __global__ void __launch_bounds__(kWarps<kSize>* kWarp) attend_blocks_kernel(Mob
   }
 }
 
-template <class T, int kSize>
-void run_pass(const MobaArgs& args, cudaStream_t stream) {
-  const std::int64_t tiles = args.attention.plan.tile_count;
-  const auto blocks = static_cast<unsigned>(tiles * kParts * args.kv_heads * args.group());
-  if (args.places > 0) {
-    launch<mean_keys_kernel<T>>(static_cast<unsigned>(tiles * args.kv_heads), kMeanWarps * kWarp, 0,
-                                stream, args);
-    launch<choose_blocks_kernel<T, kSize>>(blocks, kWarps<kSize> * kWarp,
-                                           sizeof(ChoiceShared<kSize>), stream, args);
-  }
-  launch<attend_blocks_kernel<T, kSize>>(blocks, kWarps<kSize> * kWarp, sizeof(AttendShared<kSize>),
-                                         stream, args);
+// CUDA blocks of a pass over queries.
+unsigned blocks_of(const MobaArgs& args) {
+  return static_cast<unsigned>(args.attention.plan.tile_count * kMobaParts * args.kv_heads *
+                               args.group());
 }
 
 }  // namespace
 
-void moba_attention_forward(const AttentionArgs& args, const MobaShape& shape, DType dtype,
-                            const Workspace& workspace, cudaStream_t stream) {
+MobaArgs moba_args(const AttentionArgs& args, const MobaShape& shape, const Workspace& workspace) {
   MobaArgs m{};
   m.attention = args;
   m.block = shape.block;
@@ -278,14 +226,33 @@ void moba_attention_forward(const AttentionArgs& args, const MobaShape& shape, D
   const std::int64_t means = m.means_of_head * args.size;
   const std::int64_t choices = m.group() * args.tokens * m.places;
   const std::int64_t fit = workspace.bytes / (4 * (means + 2 * choices));
-  const std::int64_t at_once = std::clamp<std::int64_t>(fit, 1, args.kv_heads);
-  m.means = scratch<float>(workspace, 0, at_once * means);
-  m.scores = scratch<float>(workspace, at_once * means, at_once * choices);
-  m.chosen = scratch<std::int32_t>(workspace, at_once * (means + choices), at_once * choices);
-  for (; m.first_kv_head < args.kv_heads; m.first_kv_head += at_once) {
-    m.kv_heads = std::min(at_once, args.kv_heads - m.first_kv_head);
-    for_head(dtype, args.size, [&]<class T, int kSize>() { run_pass<T, kSize>(m, stream); });
-  }
+  m.kv_heads = std::clamp<std::int64_t>(fit, 1, args.kv_heads);
+  m.means = scratch<float>(workspace, 0, m.kv_heads * means);
+  m.scores = scratch<float>(workspace, m.kv_heads * means, m.kv_heads * choices);
+  m.chosen = scratch<std::int32_t>(workspace, m.kv_heads * (means + choices), m.kv_heads * choices);
+  return m;
+}
+
+void choose_blocks(const MobaArgs& args, DType dtype, cudaStream_t stream) {
+  if (args.places == 0) return;
+  for_head(dtype, args.attention.size, [&]<class T, int kSize>() {
+    launch<mean_keys_kernel<T>>(
+        static_cast<unsigned>(args.attention.plan.tile_count * args.kv_heads), kMeanWarps * kWarp,
+        0, stream, args);
+    launch<choose_blocks_kernel<T, kSize>>(blocks_of(args), kWarps<kSize> * kWarp,
+                                           sizeof(ChoiceShared<kSize>), stream, args);
+  });
+}
+
+void moba_attention_forward(const AttentionArgs& args, const MobaShape& shape, DType dtype,
+                            const Workspace& workspace, cudaStream_t stream) {
+  for_passes(moba_args(args, shape, workspace), [&](const MobaArgs& pass) {
+    choose_blocks(pass, dtype, stream);
+    for_head(dtype, args.size, [&]<class T, int kSize>() {
+      launch<attend_blocks_kernel<T, kSize>>(blocks_of(pass), kWarps<kSize> * kWarp,
+                                             sizeof(AttendShared<kSize>), stream, pass);
+    });
+  });
 }
 
 }  // namespace flywheel::cuda

@@ -39,8 +39,8 @@ void split_heads_forward(const SplitHeadsForward& args, cudaStream_t stream);
 void split_heads_backward(const SplitHeadsBackward& args, const Workspace& workspace,
                           cudaStream_t stream);
 // Head sizes are multiples of 8 up to 256 (Error Shape). dk and dv sum over the query heads that
-// share them, in order. On tensor cores with bf16, head sizes 64 and 128, rows aligned to 16 bytes.
-// moba has no backward pass.
+// share them, in order. On tensor cores with bf16, head sizes 64 and 128, rows aligned to 16 bytes;
+// moba in float arithmetic.
 void attention_forward(const AttentionForward& args, const DevicePlan& plan,
                        const Workspace& workspace, cudaStream_t stream);
 void attention_backward(const AttentionBackward& args, const DevicePlan& plan,

@@ -32,7 +32,7 @@ constexpr auto enum_names(Budget) {
 //   sa    j <= i and ((sigma(i) - sigma(j) + offset) mod n) < slots, sigma a random permutation
 //   moba  j <= i and j is in the query's own block or in one of the top_k - 1 earlier blocks whose
 //         mean key fits the query best, chosen by each query head (mixture of block attention, Lu
-//         et al. 2025); forward only
+//         et al. 2025); the choice has no gradient
 struct AttentionPattern {
   AttentionKind kind = AttentionKind::Full;
   std::int64_t window = 0;  // keys; unused by full and moba

@@ -1,6 +1,6 @@
 #include "attention/plan.h"
-#include "core/error.h"
 #include "cpu/attention.h"
+#include "cpu/attention_moba.h"
 #include "cpu/attention_scratch.h"
 #include "cpu/attention_tasks.h"
 
@@ -8,9 +8,9 @@
 #define HWY_TARGET_INCLUDE "cpu/attention_backward.cpp"
 #include "hwy/foreach_target.h"
 // foreach_target.h goes before highway.h.
+#include "cpu/attention_gradients-inl.h"
 #include "cpu/attention_products-inl.h"
 #include "cpu/attention_tiles-inl.h"
-#include "cpu/simd_math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,8 +31,10 @@ class BackwardTask {
   static constexpr std::int64_t kPanels = kTile / kWidth;
 
  public:
+  // `rope` turns dq and dk back, if their sums are complete with this pass.
   BackwardTask(Size size, const AttentionBackward& args, const AttentionSequence& sequence,
-               std::int64_t head, std::int64_t ring_tiles, const BackwardBuffers& buffers)
+               const RopeRows& rope, std::int64_t head, std::int64_t ring_tiles,
+               const BackwardBuffers& buffers)
       : size_(size),
         scale_(args.scale),
         accumulate_(args.accumulate),
@@ -43,7 +45,7 @@ class BackwardTask {
         dout_(head_rows<const float>(args.dout, sequence.begin, head)),
         dq_(head_rows(args.dq, sequence.begin, head)),
         lse_(args.lse.f32() + head * args.q.shape[0] + sequence.begin),
-        rope_(rope_rows(args, sequence)),
+        rope_(rope),
         keys_(size, sequence, source(args, head),
               {ring_tiles, buffers.k_ring, buffers.v_ring, buffers.dk_ring, buffers.dv_ring}, 0) {
     for (std::size_t g = 0; g < buffers.tiles.size(); ++g) tiles_[g].buffers = buffers.tiles[g];
@@ -84,11 +86,6 @@ class BackwardTask {
       prefetch_row(dout_, position, size_);
       prefetch_row(dq_, position, size_);
     }
-  }
-
-  static RopeRows rope_rows(const AttentionBackward& args, const AttentionSequence& sequence) {
-    if (!args.cos) return {};
-    return {args.cos.f32(), args.sin.f32(), args.positions.i32() + sequence.begin};
   }
 
   // The first query head of a group overwrites dk and dv unless asked to add; the last one has
@@ -156,14 +153,16 @@ class BackwardTask {
              block < last_block[panels.end]) {
         ++panels.end;
       }
-      if (panels.begin < panels.end) key_gradients(tile, block * kBlockRows, panels, v);
+      if (panels.begin == panels.end) continue;
+      add_key_gradients<kVectors>(size_, block * kBlockRows, panels,
+                                  {buffers_.weights, buffers_.dscores, tile.buffers.dout_rows,
+                                   tile.buffers.q_rows, keys_.dv(v), keys_.dk(v)});
     }
   }
 
   // Fills the panel's weights and dscores (to be scaled) for its blocks of rows.
   HWY_INLINE void score_gradients(BackwardTile& tile, std::int64_t panel, const KeyRows& keys,
                                   const VisibleRows& visible, std::int64_t v) {
-    const F32 d;
     float* weights = buffers_.weights + panel * kTile * kWidth;
     float* dscores = buffers_.dscores + panel * kTile * kWidth;
     multiply_keys<kVectors>(size_, keys_.k(v), tile.buffers.q_panels + panel * kWidth * size_,
@@ -171,39 +170,8 @@ class BackwardTask {
     multiply_keys<kVectors>(size_, keys_.v(v), tile.buffers.dout_panels + panel * kWidth * size_,
                             visible.begin, visible.end, dscores);
     mask_visible_rows<kVectors>(sequence_, tile, panel, keys, visible, weights);
-    for (int i = 0; i < kVectors; ++i) {
-      const auto lse = hn::Load(d, tile.lse + panel * kWidth + i * kLanes);
-      const auto delta = hn::Load(d, tile.delta + panel * kWidth + i * kLanes);
-      FLYWHEEL_UNROLL(4)
-      for (std::int64_t r = visible.begin; r < visible.end; ++r) {
-        float* weight_place = weights + r * kWidth + i * kLanes;
-        float* dscore_place = dscores + r * kWidth + i * kLanes;
-        const auto weight = exp2(d, hn::Sub(hn::LoadU(d, weight_place), lse));
-        hn::StoreU(weight, d, weight_place);
-        hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, dscore_place), delta)), d, dscore_place);
-      }
-    }
-    // Rows that only fill up the blocks.
-    const std::int64_t begin = visible.begin / kBlockRows * kBlockRows;
-    const std::int64_t end =
-        std::min(kTile, (visible.end + kBlockRows - 1) / kBlockRows * kBlockRows);
-    for (float* panel_rows : {weights, dscores}) {
-      std::fill(panel_rows + begin * kWidth, panel_rows + visible.begin * kWidth, 0.0F);
-      std::fill(panel_rows + visible.end * kWidth, panel_rows + end * kWidth, 0.0F);
-    }
-  }
-
-  HWY_INLINE void key_gradients(const BackwardTile& tile, std::int64_t row, PanelRange panels,
-                                std::int64_t v) {
-    const auto block = [&](auto rows) HWY_ATTR {
-      add_query_products<rows, kVectors>(size_, buffers_.weights + row * kWidth, panels,
-                                         tile.buffers.dout_rows, keys_.dv(v) + row * size_);
-      add_query_products<rows, kVectors>(size_, buffers_.dscores + row * kWidth, panels,
-                                         tile.buffers.q_rows, keys_.dk(v) + row * size_);
-    };
-    constexpr int kRest = kTile % kBlockRows;
-    if (row + kBlockRows <= kTile) return block(std::integral_constant<int, kBlockRows>());
-    if constexpr (kRest != 0) block(std::integral_constant<int, kRest>());
+    score_gradient_rows<kVectors>(visible.begin, visible.end, tile.lse + panel * kWidth,
+                                  tile.delta + panel * kWidth, weights, dscores);
   }
 
   void finish(BackwardTile& tile) {
@@ -247,10 +215,12 @@ void run_backward(const AttentionBackward& args, const AttentionTask& task, std:
   ScratchCutter cutter(scratch);
   const BackwardBuffers buffers(cutter, size, ring_tiles);
   const AttentionSequence sequence(*args.plan, task.sequence);
+  const bool complete = !chooses_blocks(args.plan->pattern(), args.plan->length(task.sequence));
+  const RopeRows rope = complete ? rope_rows(args, sequence.begin) : RopeRows();
   const std::int64_t ratio = args.q.shape[1] / args.k.shape[1];
   for (std::int64_t i = 0; i < ratio; ++i) {
-    BackwardTask<HeadSize<kSize>, kVectors>(size, args, sequence, task.head * ratio + i, ring_tiles,
-                                            buffers)
+    BackwardTask<HeadSize<kSize>, kVectors>(size, args, sequence, rope, task.head * ratio + i,
+                                            ring_tiles, buffers)
         .run();
   }
 }
@@ -268,9 +238,9 @@ void run_backward_sized(const AttentionBackward& args, const AttentionTask& task
 
 void attention_backward_task(const AttentionBackward& args, const AttentionTask& task,
                              std::int64_t ring_tiles, float* scratch) {
-  const bool stochastic = !args.plan->pattern().sees_all(args.plan->length(task.sequence)) &&
-                          args.plan->pattern().kind == AttentionKind::Sa;
-  const auto run = stochastic ? run_backward_sized<kNarrowVectors> : run_backward_sized<2>;
+  const TileWalk walk(args.plan->pattern(), args.plan->length(task.sequence), kTile);
+  const bool narrow = walk.kind() == AttentionKind::Sa || walk.kind() == AttentionKind::Moba;
+  const auto run = narrow ? run_backward_sized<kNarrowVectors> : run_backward_sized<2>;
   run(args, task, ring_tiles, scratch);
 }
 
@@ -287,18 +257,17 @@ HWY_EXPORT(attention_backward_task);
 
 void attention_backward(const AttentionBackward& args, ThreadPool& pool,
                         AttentionWorkspace& workspace) {
-  require(args.plan->pattern().kind != AttentionKind::Moba, ErrorKind::Config,
-          "attention pattern 'moba' has no backward pass");
   const std::array<const TensorView*, 4> key_rows{&args.k, &args.v, &args.dk, &args.dv};
   const std::int64_t ring_tiles = ring_capacity(*args.plan, key_rows);
   ScratchCutter counter(nullptr);
   BackwardBuffers(counter, args.q.shape[2], ring_tiles);
-  workspace.reserve(pool.size(), counter.used());
+  workspace.reserve(pool.size(), std::max(counter.used(), chosen_gradients_floats(args)));
   list_tasks(*args.plan, args.k.shape[1], 1, workspace.tasks());
   pool.for_each(std::ssize(workspace.tasks()), [&](std::int64_t task, int thread) {
+    const AttentionTask& chosen = workspace.tasks()[static_cast<std::size_t>(task)];
     HWY_DYNAMIC_DISPATCH(attention_backward_task)
-    (args, workspace.tasks()[static_cast<std::size_t>(task)], ring_tiles,
-     workspace.scratch(thread));
+    (args, chosen, ring_tiles, workspace.scratch(thread));
+    add_chosen_gradients(args, chosen, workspace.scratch(thread));
   });
 }
 

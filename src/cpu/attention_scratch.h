@@ -78,30 +78,38 @@ struct ChoiceBuffers {
   std::int32_t* chosen;   // [places][queries], their numbers; -1: none
   std::int32_t* starts;   // [blocks + 2], where a block's queries begin
   std::int32_t* queries;  // [places * queries], by block
-  float* max;             // [queries], of the running softmax
-  float* sum;
-  float* k;  // [kAttentionTile][size]
-  float* v;
-  float* q_panels;
-  float* out_panels;
+  float* q_panels;        // of use to others once queries have chosen, as are the scores
   float* scores;
-  float* zeros;
-  float* sink;
 
   ChoiceBuffers(ScratchCutter& cutter, std::int64_t size, const ChoiceShape& shape) {
-    const std::int64_t tile = kAttentionTile * size;
     mean_keys = cutter.take(shape.blocks * size);
     best = cutter.take(shape.places * kAttentionTile);
     chosen = cutter.take_integers(shape.places * shape.queries);
     starts = cutter.take_integers(shape.blocks + 2);
     queries = cutter.take_integers(shape.places * shape.queries);
+    q_panels = cutter.take(kAttentionTile * size);
+    scores = cutter.take(kAttentionTile * kAttentionTile);
+  }
+};
+
+struct ChosenForwardBuffers {
+  ChoiceBuffers choice;
+  float* max;  // [queries], of the running softmax
+  float* sum;
+  float* k;  // [kAttentionTile][size]
+  float* v;
+  float* out_panels;
+  float* zeros;
+  float* sink;
+
+  ChosenForwardBuffers(ScratchCutter& cutter, std::int64_t size, const ChoiceShape& shape)
+      : choice(cutter, size, shape) {
+    const std::int64_t tile = kAttentionTile * size;
     max = cutter.take(shape.queries);
     sum = cutter.take(shape.queries);
     k = cutter.take(tile);
     v = cutter.take(tile);
-    q_panels = cutter.take(tile);
     out_panels = cutter.take(tile);
-    scores = cutter.take(kAttentionTile * kAttentionTile);
     zeros = cutter.take(size);
     sink = cutter.take(size);
   }
@@ -135,6 +143,38 @@ struct BackwardBuffers {
       query = {cutter.take(tile), cutter.take(tile), cutter.take(tile), cutter.take(tile),
                cutter.take(tile)};
     }
+    weights = cutter.take(kAttentionTile * kAttentionTile);
+    dscores = cutter.take(kAttentionTile * kAttentionTile);
+    zeros = cutter.take(size);
+    sink = cutter.take(size);
+  }
+};
+
+struct ChosenBackwardBuffers {
+  ChoiceBuffers choice;
+  BackwardBuffers::QueryTile tile;
+  float* delta;  // [queries]
+  float* k;      // [kAttentionTile][size]
+  float* v;
+  float* dk;  // [keys of a block, in whole tiles][size]
+  float* dv;
+  float* weights;  // all panels
+  float* dscores;  // all panels
+  float* zeros;
+  float* sink;
+
+  ChosenBackwardBuffers(ScratchCutter& cutter, std::int64_t size, const ChoiceShape& shape,
+                        std::int64_t block)
+      : choice(cutter, size, shape) {
+    const std::int64_t rows = kAttentionTile * size;
+    const std::int64_t keys = ChoiceShape::whole_tiles(block) * size;
+    tile = {choice.q_panels, cutter.take(rows), cutter.take(rows), cutter.take(rows),
+            cutter.take(rows)};
+    delta = cutter.take(shape.queries);
+    k = cutter.take(rows);
+    v = cutter.take(rows);
+    dk = cutter.take(keys);
+    dv = cutter.take(keys);
     weights = cutter.take(kAttentionTile * kAttentionTile);
     dscores = cutter.take(kAttentionTile * kAttentionTile);
     zeros = cutter.take(size);

@@ -34,11 +34,6 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
           "weights are trained in f32, not in {}", name_of(limits.weights));
   require(limits.precision == Precision::Float32 || limits.training, ErrorKind::Config,
           "a model that is not trained computes in float32, not in bfloat16");
-  for (const LayerAttention& layer : resolve_layers(config)) {
-    require(layer.path.kind != AttentionKind::Moba || !limits.training, ErrorKind::Config,
-            "model.attention.pattern: moba is for inference and cannot be trained; expected full, "
-            "swa, sa or sa_swa");
-  }
   return with_defaults(config);
 }
 

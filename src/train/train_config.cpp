@@ -181,11 +181,6 @@ void validate_for_gpu(const ModelConfig& model, ConfigFaults& faults) {
 void validate_trainable(const ModelConfig& model, ConfigFaults& faults) {
   faults.require(model.experts.count == 0, "model.experts.count",
                  "a mixture of experts cannot be trained yet; expected 0");
-  for (std::size_t i = 0; i < model.attention.pattern.size(); ++i) {
-    faults.require(model.attention.pattern[i].pattern != "moba",
-                   fmt::format("model.attention.pattern.{}", i),
-                   "moba is for inference and cannot be trained; expected full, swa, sa or sa_swa");
-  }
 }
 
 }  // namespace

@@ -176,6 +176,22 @@ TEST_CASE("a shard that was altered in place is noticed") {
   REQUIRE(fs::read_symlink(program.run_path("latest")) == "step_00000004");
 }
 
+TEST_CASE("a model with moba trains, with the same bits on any number of threads") {
+  const TrainProgram one;
+  const TrainProgram two;
+  const std::vector<std::string> moba{"--set", R"(model.attention.pattern=["moba"])", "--set",
+                                      "model.attention.window=4"};
+  const auto run = [&](const TrainProgram& program, const std::string& threads) {
+    std::vector<std::string> arguments = moba;
+    arguments.insert(arguments.end(), {"--set", "train.threads=" + threads});
+    REQUIRE(program.run(arguments) == 0);
+    require_contains(program.log(), "finished: 12 steps");
+  };
+  run(one, "1");
+  run(two, "2");
+  REQUIRE(one.file(kModel) == two.file(kModel));
+}
+
 TEST_CASE("user faults end with one line and a code, before anything is written") {
   const TrainProgram program;
   struct Fault {
@@ -186,7 +202,7 @@ TEST_CASE("user faults end with one line and a code, before anything is written"
   const std::vector<Fault> faults{
       {{"--set", "train.max_step=3"}, 2, "train.max_step: unknown key; did you mean 'max_steps'?"},
       {{"--set", "data.tokenizer=/nowhere"}, 3, "/nowhere"},
-      {{"--set", R"(model.attention.pattern=["moba"])"}, 2, "moba is for inference"},
+      {{"--set", R"(model.attention.pattern=["mob"])"}, 2, "model.attention.pattern"},
       {{"--set", "data.train.0.files=/nowhere.bin"}, 3, "/nowhere.bin"},
       {{"--set", "data.sequence_length=16", "--set", "train.global_batch_tokens=100"},
        2,

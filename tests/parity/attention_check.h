@@ -7,6 +7,6 @@ namespace flywheel::test {
 // Requires that no error of `result`, the forward and the backward pass over `in`, against the
 // double reference is above twice that of the naive float loops, plus rounding.
 void check_attention(const AttentionCase& c, const AttentionTensors<float>& in,
-                     const AttentionTensors<float>& result);
+                     AttentionTensors<float> result);
 
 }  // namespace flywheel::test

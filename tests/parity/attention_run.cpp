@@ -82,26 +82,24 @@ AttentionTensors<float> run_attention(const AttentionCase& c, const AttentionTen
   cpu::AttentionWorkspace workspace;
   cpu::attention_forward({out.view, lse_view, q.view, k.view, v.view, &plan, c.scale()}, pool,
                          workspace);
-  if (c.pattern.kind != AttentionKind::Moba) {
-    AttentionBackward args{
-        .dq = dq.view,
-        .dk = dk.view,
-        .dv = dv.view,
-        .dout = dout.view,
-        .out = out.view,
-        .lse = lse_view,
-        .q = q.view,
-        .k = k.view,
-        .v = v.view,
-        .cos = TensorView(tables.cos.data(), DType::F32, angles),
-        .sin = TensorView(tables.sin.data(), DType::F32, angles),
-        .positions = TensorView(tables.positions.data(), DType::I32, Shape{tokens}),
-        .plan = &plan,
-        .scale = c.scale(),
-        .accumulate = c.accumulate};
-    if (!c.rope) args.cos = args.sin = args.positions = {};
-    cpu::attention_backward(args, pool, workspace);
-  }
+  AttentionBackward args{
+      .dq = dq.view,
+      .dk = dk.view,
+      .dv = dv.view,
+      .dout = dout.view,
+      .out = out.view,
+      .lse = lse_view,
+      .q = q.view,
+      .k = k.view,
+      .v = v.view,
+      .cos = TensorView(tables.cos.data(), DType::F32, angles),
+      .sin = TensorView(tables.sin.data(), DType::F32, angles),
+      .positions = TensorView(tables.positions.data(), DType::I32, Shape{tokens}),
+      .plan = &plan,
+      .scale = c.scale(),
+      .accumulate = c.accumulate};
+  if (!c.rope) args.cos = args.sin = args.positions = {};
+  cpu::attention_backward(args, pool, workspace);
   AttentionTensors<float> result = in;
   result.out = out.take_values();
   result.lse = lse;

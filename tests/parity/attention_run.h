@@ -16,7 +16,7 @@ struct AttentionRunOptions {
   Layout out = Layout::TokenMajor;
 };
 
-// Forward and backward of the CPU kernels; moba: forward alone.
+// Forward and backward of the CPU kernels.
 AttentionTensors<float> run_attention(const AttentionCase& c, const AttentionTensors<float>& in,
                                       const AttentionRunOptions& options = {});
 

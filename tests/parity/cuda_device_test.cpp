@@ -59,6 +59,23 @@ TEST_CASE("attention on the GPU agrees with the brute-force mask", "[gpu][attent
   }
 }
 
+TEST_CASE("moba on the GPU agrees with its definition and repeats its bits", "[gpu][attention]") {
+  const auto backend = gpu();
+  if (!backend) return;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    AttentionCase c = random_attention_case(seed, 2e5);
+    c.pattern =
+        moba(1 + static_cast<std::int64_t>(seed * 7 % 50), 1 + static_cast<std::int64_t>(seed % 4));
+    INFO("seed " << seed << ": " << c.describe());
+    const auto in = random_attention_inputs(c, seed);
+    const auto result = run_attention(*backend, c, in);
+    check_attention(c, in, result);
+    require_same_bits(run_attention(*backend, c, in), result);
+    const auto in_bf16 = random_bf16_inputs(c, seed);
+    check_attention_bf16(c, in_bf16, run_attention_bf16(c, in_bf16));
+  }
+}
+
 TEST_CASE("attention on tensor cores agrees with the brute-force mask", "[gpu][attention]") {
   if (!gpu()) return;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {

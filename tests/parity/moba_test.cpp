@@ -86,9 +86,7 @@ TEST_CASE("moba that sees all blocks is full attention", "[moba]") {
         AttentionCase c = full;
         c.pattern = pattern;
         INFO(c.describe());
-        const auto result = run_attention(c, in);
-        REQUIRE(result.out == expected.out);
-        REQUIRE(result.lse == expected.lse);
+        require_same_bits(run_attention(c, in), expected);
       }
     }
   });
@@ -102,27 +100,63 @@ TEST_CASE("moba gives the same bits whatever the threads and the neighbours", "[
       const auto in = random_attention_inputs(alone, 7);
       const auto expected = run_attention(alone, in);
       for (const int threads : {2, 5}) {
-        for (const Layout kv : {Layout::HeadMajor, Layout::TokenMajor, Layout::Padded}) {
-          AttentionRunOptions options;
-          options.threads = threads;
-          options.kv = kv;
-          const auto result = run_attention(alone, in, options);
-          REQUIRE(result.out == expected.out);
-          REQUIRE(result.lse == expected.lse);
-        }
+        AttentionRunOptions options;
+        options.threads = threads;
+        require_same_bits(run_attention(alone, in, options), expected);
       }
       const AttentionCase batch = attention_case(pattern, {0, 30, 730, 790});
       auto batch_in = random_attention_inputs(batch, 8);
-      const auto place = [](const std::vector<float>& x, std::vector<float>& whole,
-                            std::int64_t row) {
-        std::copy(x.begin(), x.end(), whole.begin() + 30 * row);
-      };
-      place(in.q, batch_in.q, alone.heads * alone.head_size);
-      place(in.k, batch_in.k, alone.kv_heads * alone.head_size);
-      place(in.v, batch_in.v, alone.kv_heads * alone.head_size);
+      const std::int64_t q_row = alone.heads * alone.head_size;
+      const std::int64_t kv_row = alone.kv_heads * alone.head_size;
+      std::copy(in.q.begin(), in.q.end(), batch_in.q.begin() + 30 * q_row);
+      std::copy(in.dout.begin(), in.dout.end(), batch_in.dout.begin() + 30 * q_row);
+      std::copy(in.k.begin(), in.k.end(), batch_in.k.begin() + 30 * kv_row);
+      std::copy(in.v.begin(), in.v.end(), batch_in.v.begin() + 30 * kv_row);
       const auto result = run_attention(batch, batch_in);
-      REQUIRE(std::equal(expected.out.begin(), expected.out.end(),
-                         result.out.begin() + 30 * alone.heads * alone.head_size));
+      const auto same = [](const std::vector<float>& x, const std::vector<float>& whole,
+                           std::int64_t row) {
+        return std::equal(x.begin(), x.end(), whole.begin() + 30 * row);
+      };
+      REQUIRE(same(expected.out, result.out, q_row));
+      REQUIRE(same(expected.dq, result.dq, q_row));
+      REQUIRE(same(expected.dk, result.dk, kv_row));
+      REQUIRE(same(expected.dv, result.dv, kv_row));
+    }
+  });
+}
+
+TEST_CASE("moba gives the same bits wherever its tensors lie", "[moba]") {
+  for_each_target([] {
+    for (const AttentionPattern& pattern : {moba(8, 2), moba(50, 3), moba(70, 1)}) {
+      AttentionCase c = attention_case(pattern, {0, 700});
+      c.heads = 1;
+      INFO(c.describe());
+      const auto in = random_attention_inputs(c, 12);
+      const auto expected = run_attention(c, in);
+      for (const Layout kv : {Layout::HeadMajor, Layout::TokenMajor, Layout::Padded}) {
+        require_same_bits(run_attention(c, in, {.threads = 2, .kv = kv}), expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("moba's backward adds to the gradients and turns them back if asked", "[moba]") {
+  for_each_target([] {
+    for (const AttentionPattern& pattern : {moba(30, 1), moba(9, 3), moba(80, 2)}) {
+      for (const std::int64_t head_size : {16, 24, 64, 128}) {
+        AttentionCase c = attention_case(pattern, {0, 70, 333}, head_size);
+        c.heads = 6;
+        c.kv_heads = 2;
+        for (const Layout kv : {Layout::HeadMajor, Layout::Padded}) {
+          for (const auto& [rope, accumulate] :
+               {std::pair{false, true}, std::pair{true, false}, std::pair{true, true}}) {
+            c.rope = rope;
+            c.accumulate = accumulate;
+            INFO(c.describe());
+            check_against_reference(c, random_attention_inputs(c, 11), {.q = kv, .kv = kv});
+          }
+        }
+      }
     }
   });
 }
@@ -161,13 +195,7 @@ TEST_CASE("moba's visible keys are counted exactly", "[moba]") {
   REQUIRE(mean_visible_keys(moba(32, 2), 1 << 20) == Approx(32 + 16.5).epsilon(1e-4));
 }
 
-TEST_CASE("moba has no backward pass", "[moba]") {
-  AttentionPlan plan(moba(8, 2), cpu::kAttentionTile, 10, 1);
-  ThreadPool pool(1);
-  cpu::AttentionWorkspace workspace;
-  AttentionBackward args;
-  args.plan = &plan;
-  REQUIRE_THROWS_AS(cpu::attention_backward(args, pool, workspace), Error);
+TEST_CASE("plans of moba need a key and a block", "[moba]") {
   REQUIRE_THROWS_AS(AttentionPlan(moba(0, 2), 64, 10, 1), Error);
   REQUIRE_THROWS_AS(AttentionPlan(moba(8, 0), 64, 10, 1), Error);
 }

@@ -8,7 +8,7 @@ namespace flywheel::test {
 // Standard normal inputs that bf16 holds.
 AttentionTensors<float> random_bf16_inputs(const AttentionCase& c, std::uint64_t seed);
 
-// Forward and, but for moba, backward of the kernels on bf16 tensors.
+// Forward and backward of the kernels on bf16 tensors.
 AttentionTensors<float> run_attention_bf16(const AttentionCase& c,
                                            const AttentionTensors<float>& in);
 
@@ -16,6 +16,6 @@ AttentionTensors<float> run_attention_bf16(const AttentionCase& c,
 // loops which round to bf16 where the kernels do: weights and gradients of scores before their
 // products, and results.
 void check_attention_bf16(const AttentionCase& c, const AttentionTensors<float>& in,
-                          const AttentionTensors<float>& result);
+                          AttentionTensors<float> result);
 
 }  // namespace flywheel::test

@@ -43,7 +43,8 @@ TEST_CASE("moba neither races nor reads what was never written", "[simt]") {
   std::uint64_t seed = 0;
   for (const std::int64_t top_k : {1, 3, 40}) {
     const ScheduleScope scope({simt::Order::kSkew, simt::Landing::kMixed, ++seed});
-    const AttentionCase c = attention_case(moba(2, top_k), {0, 140, 150}, 8);
+    AttentionCase c = attention_case(moba(2, top_k), {0, 140, 150}, 8);
+    c.rope = c.accumulate = seed != 2;
     INFO(c.describe());
     const auto in = random_attention_inputs(c, seed);
     check_attention(c, in, run_attention(*backend, c, in));
@@ -58,6 +59,8 @@ TEST_CASE("attention has no bank conflicts", "[simt]") {
     c.rope = c.accumulate = true;
     run_attention(*backend, c, random_attention_inputs(c, 1));
     run_attention_bf16(c, random_bf16_inputs(c, 1));
+    c.pattern = moba(8, 2);
+    run_attention(*backend, c, random_attention_inputs(c, 1));
   }
   const std::vector<simt::LineCost> lines = simt::conflict_counter().take();
   std::uint64_t total = 0;

@@ -71,31 +71,61 @@ TEST_CASE("moba that sees all blocks gives the bits of full attention", "[simt]"
     AttentionCase c = full;
     c.pattern = pattern;
     INFO(c.describe());
-    const auto result = run_attention(*backend, c, in);
-    REQUIRE(result.out == expected.out);
-    REQUIRE(result.lse == expected.lse);
+    require_same_bits(run_attention(*backend, c, in), expected);
+  }
+}
+
+TEST_CASE("moba's backward on the GPU adds to the gradients and turns them back if asked",
+          "[simt]") {
+  const auto backend = make_cuda_backend(0);
+  for (const std::int64_t head_size : {8, 40, 64, 128, 256}) {
+    for (const AttentionPattern& pattern : {moba(9, 1), moba(40, 2), moba(12, 3)}) {
+      AttentionCase c = attention_case(pattern, {0, 31, 140}, head_size);
+      c.heads = head_size > 64 ? 2 : 6;
+      c.kv_heads = c.heads / 2;
+      for (const auto& [rope, accumulate] :
+           {std::pair{false, true}, std::pair{true, false}, std::pair{true, true}}) {
+        c.rope = rope;
+        c.accumulate = accumulate;
+        check_case(*backend, c, 10);
+      }
+    }
   }
 }
 
 TEST_CASE("moba gives the same bits under any schedule", "[simt]") {
   const auto backend = make_cuda_backend(0);
-  const AttentionCase c = attention_case(moba(9, 4), {0, 150, 200}, 16);
+  AttentionCase c = attention_case(moba(9, 4), {0, 150, 200}, 16);
+  c.rope = c.accumulate = true;
   const auto in = random_attention_inputs(c, 7);
+  const auto in_bf16 = random_bf16_inputs(c, 7);
   const auto expected = run_attention(*backend, c, in);
+  const auto expected_bf16 = run_attention_bf16(c, in_bf16);
   for (const Schedule& schedule : unruly_schedules(10)) {
     const ScheduleScope scope(schedule);
     INFO(schedule.name());
     require_same_bits(run_attention(*backend, c, in), expected);
+    require_same_bits(run_attention_bf16(c, in_bf16), expected_bf16);
+  }
+}
+
+TEST_CASE("moba in bf16 agrees with its definition in double", "[simt]") {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    AttentionCase c = random_attention_case(seed, 1e5);
+    c.pattern =
+        moba(1 + static_cast<std::int64_t>(seed * 5 % 40), 1 + static_cast<std::int64_t>(seed % 4));
+    INFO("seed " << seed << ": " << c.describe());
+    const auto in = random_bf16_inputs(c, seed);
+    check_attention_bf16(c, in, run_attention_bf16(c, in));
   }
 }
 
 TEST_CASE("moba in bf16 rounds what it computes in float32", "[simt]") {
   const auto backend = make_cuda_backend(0);
-  AttentionCase c = attention_case(moba(1, 160), {0, 220}, 64);  // a pass for each key head
-  c.heads = 4;
-  c.kv_heads = 2;
-  for (const AttentionPattern& pattern : {moba(1, 160), moba(16, 3)}) {
-    c.pattern = pattern;
+  const AttentionCase large = attention_case(moba(1, 160), {0, 220}, 8);  // a pass a key head
+  for (AttentionCase c : {large, attention_case(moba(16, 3), {0, 220}, 64)}) {
+    c.heads = 4;
+    c.kv_heads = 2;
     INFO(c.describe());
     const auto in = random_bf16_inputs(c, 8);
     const auto expected = run_attention(*backend, c, in);
@@ -106,6 +136,7 @@ TEST_CASE("moba in bf16 rounds what it computes in float32", "[simt]") {
     for (std::size_t i = 0; i < result.lse.size(); ++i) {
       REQUIRE(result.lse[i] == Approx(expected.lse[i]).epsilon(1e-6));
     }
+    check_attention_bf16(c, in, result);
   }
 }
 

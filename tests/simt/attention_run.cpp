@@ -125,23 +125,21 @@ AttentionTensors<float> run_attention(Backend& backend, const AttentionCase& c,
   const TensorView lse_view(lse->data(), DType::F32, Shape{c.heads, c.tokens()}, DeviceKind::Cuda);
 
   ops::attention_forward(backend, {out.view, lse_view, q.view, k.view, v.view, &plan, c.scale()});
-  if (c.pattern.kind != AttentionKind::Moba) {
-    ops::attention_backward(backend, {.dq = dq.view,
-                                      .dk = dk.view,
-                                      .dv = dv.view,
-                                      .dout = dout.view,
-                                      .out = out.view,
-                                      .lse = lse_view,
-                                      .q = q.view,
-                                      .k = k.view,
-                                      .v = v.view,
-                                      .cos = rope.cos,
-                                      .sin = rope.sin,
-                                      .positions = rope.positions,
-                                      .plan = &plan,
-                                      .scale = c.scale(),
-                                      .accumulate = c.accumulate});
-  }
+  ops::attention_backward(backend, {.dq = dq.view,
+                                    .dk = dk.view,
+                                    .dv = dv.view,
+                                    .dout = dout.view,
+                                    .out = out.view,
+                                    .lse = lse_view,
+                                    .q = q.view,
+                                    .k = k.view,
+                                    .v = v.view,
+                                    .cos = rope.cos,
+                                    .sin = rope.sin,
+                                    .positions = rope.positions,
+                                    .plan = &plan,
+                                    .scale = c.scale(),
+                                    .accumulate = c.accumulate});
   backend.synchronize();
   AttentionTensors<float> result = in;
   result.out = out.read();

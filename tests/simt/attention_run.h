@@ -17,7 +17,7 @@ struct AttentionLayout {
 // One of many, for cases drawn by a seed.
 AttentionLayout layout_of(std::uint64_t seed);
 
-// Forward and, but for moba, backward through the seam.
+// Forward and backward through the seam.
 AttentionTensors<float> run_attention(Backend& backend, const AttentionCase& c,
                                       const AttentionTensors<float>& in,
                                       const AttentionLayout& layout = {});

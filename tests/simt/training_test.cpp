@@ -165,7 +165,7 @@ NamedValues<float> gradients_in_bf16(const ModelCase& c, Backend& gpu, Recompute
   return gradients_of(trial.model(), gpu);
 }
 
-constexpr std::array kPatterns{"full", "swa", "sa", "sa_swa"};
+constexpr std::array kPatterns{"full", "swa", "sa", "sa_swa", "moba"};
 
 }  // namespace
 

@@ -50,9 +50,9 @@ struct AttentionTensors {
 // Positions in RoPE's tables.
 constexpr std::int64_t kRopePositions = 37;
 
-// Standard normal inputs, a pure function of the seed; outputs are sized, and zero unless they are
-// added to. RoPE has random angles, and positions that begin at another place in every sequence and
-// restart within.
+// Standard normal inputs, a pure function of the seed, without gradients of close choices; outputs
+// are sized, and zero unless they are added to. RoPE has random angles, and positions that begin at
+// another place in every sequence and restart within.
 AttentionTensors<float> random_attention_inputs(const AttentionCase& c, std::uint64_t seed);
 AttentionTensors<double> to_double(const AttentionTensors<float>& x);
 
@@ -66,6 +66,14 @@ struct BlockChoice {
 template <class Real>
 BlockChoice choose_blocks(const AttentionCase& c, const AttentionTensors<Real>& x,
                           std::int64_t begin, std::int64_t i, std::int64_t h);
+
+// moba: a choice is close if rounding may decide it. Equal gates are not close, as those of exact
+// inputs are decided by the definition. What a close choice would change is left out of a check:
+// before the passes, its row of dout is set to zero, so that no gradient depends on it; after them,
+// its row of out and lse becomes the exact one. Error if there are more than a few.
+void silence_close_choices(const AttentionCase& c, AttentionTensors<float>& x);
+void forgive_close_choices(const AttentionCase& c, const AttentionTensors<double>& exact,
+                           AttentionTensors<float>& x);
 
 // The naive loops: scores of the visible keys, softmax, weighted sum. In double they are the
 // reference of every kernel; in float, the yardstick of its error.

@@ -117,8 +117,19 @@ std::vector<ModelCase> model_cases() {
            },
            pattern({"sa"}, 3)),
        ragged},
-      {"hybrid of four patterns",
-       with([](ModelConfig& c) { c.layers = 4; }, pattern({"swa", "sa", "sa_swa", "full"}, 4)),
+      {"moba", pattern({"moba"}, 4), ragged},
+      {"moba of three blocks, grouped queries, q/k norm",
+       with(
+           [](ModelConfig& c) {
+             c.attention.moba_topk = 3;
+             c.kv_heads = 2;
+             c.qk_norm = true;
+           },
+           pattern({"moba"}, 6)),
+       ragged},
+      {"hybrid of five patterns",
+       with([](ModelConfig& c) { c.layers = 5; },
+            pattern({"swa", "sa", "sa_swa", "moba", "full"}, 4)),
        ragged},
       {"gates by head", gated, ragged},
       {"gates by channel, grouped queries, q/k norm",

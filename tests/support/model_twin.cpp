@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
+#include "core/error.h"
 #include "support/attention_reference.h"
 
 namespace flywheel::test {
@@ -248,25 +250,61 @@ class Twin {
       const std::int64_t prompt =
           input_.prompt_lengths.empty() ? n : std::int64_t{input_.prompt_lengths[s]};
       const std::vector<std::int32_t> sigma = reference_permutation(key, number, prompt);
+      const std::size_t begin = size(input_.cu_seqlens[s]);
       for (std::int64_t i = 0; i < n; ++i) {
-        std::vector<std::size_t> keys;
-        for (std::int64_t j = 0; j <= i; ++j) {
-          const bool sees =
-              i < prompt ? visible(pattern, sigma, prompt, i, j) : decoded_sees(pattern, i, j);
-          if (sees) keys.push_back(size(input_.cu_seqlens[s] + j));
-        }
         for (std::size_t h = 0; h < heads_; ++h) {
-          attend(out, q, k, v, size(input_.cu_seqlens[s] + i), h, keys);
+          const bool chooses = pattern.kind == AttentionKind::Moba && i < prompt;
+          const std::vector<bool> blocks =
+              chooses ? chosen_blocks(q, k, pattern, begin, i, h) : std::vector<bool>();
+          std::vector<std::size_t> keys;
+          for (std::int64_t j = 0; j <= i; ++j) {
+            const bool sees = chooses      ? blocks[size(j / pattern.block)]
+                              : i < prompt ? visible(pattern, sigma, prompt, i, j)
+                                           : decoded_sees(pattern, i, j);
+            if (sees) keys.push_back(begin + size(j));
+          }
+          attend(out, q, k, v, begin + size(i), h, keys);
         }
       }
     }
     return out;
   }
 
+  // moba: which blocks the sequence's query i sees. Error Internal where rounding could choose
+  // another one, as gradients then have nothing to be compared with.
+  std::vector<bool> chosen_blocks(const M& q, const M& k, const AttentionPattern& pattern,
+                                  std::size_t begin, std::int64_t i, std::size_t head) const {
+    const std::size_t kv = head / (heads_ / kv_heads_) * head_dim_;
+    const std::size_t own = size(i / pattern.block);
+    std::vector<std::pair<double, std::size_t>> gates;  // negative, so that the best is first
+    for (std::size_t b = 0; b < own; ++b) {
+      double gate = 0;
+      for (std::size_t j = b * size(pattern.block); j < (b + 1) * size(pattern.block); ++j) {
+        for (std::size_t d = 0; d < head_dim_; ++d) {
+          gate += double{value_of(q(begin + size(i), head * head_dim_ + d))} *
+                  double{value_of(k(begin + j, kv + d))};
+        }
+      }
+      gates.emplace_back(-gate / static_cast<double>(pattern.block), b);
+    }
+    std::sort(gates.begin(), gates.end());
+    const std::size_t places = size(pattern.top_k) - 1;
+    if (0 < places && places < gates.size()) {
+      require(gates[places].first - gates[places - 1].first > 2e-5, ErrorKind::Internal,
+              "blocks {} and {} fit query {} about equally well; take another seed",
+              gates[places - 1].second, gates[places].second, i);
+    }
+    std::vector<bool> seen(own + 1, false);
+    seen[own] = true;
+    for (std::size_t p = 0; p < std::min(places, gates.size()); ++p) seen[gates[p].second] = true;
+    return seen;
+  }
+
   // docs/generation.md
   bool decoded_sees(const AttentionPattern& pattern, std::int64_t i, std::int64_t j) const {
     return input_.decode_attention == DecodeAttention::Full ||
-           pattern.kind == AttentionKind::Full || i - j < pattern.window;
+           pattern.kind == AttentionKind::Full || pattern.kind == AttentionKind::Moba ||
+           i - j < pattern.window;
   }
 
   void attend(M& out, const M& q, const M& k, const M& v, std::size_t row, std::size_t head,

@@ -182,7 +182,7 @@ TEST_CASE("logits come for the rows that are asked for, in their order", "[model
 TEST_CASE("gates are shown for gated layers, those of sa first", "[model]") {
   const std::vector<ModelCase> cases = model_cases();
   const auto hybrid = std::find_if(cases.begin(), cases.end(), [](const ModelCase& c) {
-    return c.name == "hybrid of four patterns";
+    return c.name == "hybrid of five patterns";
   });
   REQUIRE(hybrid != cases.end());
   const auto backend = make_cpu_backend(1);

@@ -70,10 +70,7 @@ TEST_CASE("every fault of a config is reported, with its path") {
     require_contains(text, part);
   }
   require_contains(error_of([] { load("{}"); }), "train.max_steps: expected this or max_tokens");
-  const std::string untrainable = error_of([] {
-    load(R"({"model": {"attention": {"pattern": ["full", "moba"]}, "experts": {"count": 8}}})");
-  });
-  require_contains(untrainable, "model.attention.pattern.1: moba is for inference");
+  const std::string untrainable = error_of([] { load(R"({"model": {"experts": {"count": 8}}})"); });
   require_contains(untrainable, "model.experts.count: a mixture of experts cannot be trained");
   require_contains(error_of([] { load(kSmallest, {"train.max_tokens=5"}); }), "not both");
   require_contains(error_of([] { load(kSmallest, {"train.micro_batch_sequences=7"}); }),
