@@ -13,10 +13,10 @@
 
 namespace flywheel::bench {
 
-// Leaves the kernels the vector units up to `name`: avx2, avx512 (without AMX) or all. Error Config
-// for another name.
+// Leaves the kernels the vector units up to `name`: avx2, avx512 (without AMX and VNNI) or all.
+// Error Config for another name.
 void limit_vectors(const std::string& name);
-inline constexpr const char* kVectorsHelp = "avx2, avx512 (without AMX) or all";
+inline constexpr const char* kVectorsHelp = "avx2, avx512 (without AMX and VNNI) or all";
 
 // What the machine can do, sampled between the measurements of a benchmark and with the same
 // threads, so that both see the same disturbances. The rates are the best of all samples so far.

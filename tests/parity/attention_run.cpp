@@ -62,17 +62,17 @@ AttentionTensors<float> run_attention(const AttentionCase& c, const AttentionTen
   const auto query = [&](const std::vector<float>& x, Layout layout) {
     return StridedTensor(x, tokens, c.heads, c.head_size, layout);
   };
-  const auto key = [&](const std::vector<float>& x) {
-    return StridedTensor(x, tokens, c.kv_heads, c.head_size, options.kv);
+  const auto key = [&](const std::vector<float>& x, Layout layout) {
+    return StridedTensor(x, tokens, c.kv_heads, c.head_size, layout);
   };
   StridedTensor q = query(in.q, options.q);
-  StridedTensor k = key(in.k);
-  StridedTensor v = key(in.v);
+  StridedTensor k = key(in.k, options.kv);
+  StridedTensor v = key(in.v, options.kv);
   StridedTensor out = query(in.out, options.out);
   StridedTensor dout = query(in.dout, options.out);
   StridedTensor dq = query(in.dq, options.q);
-  StridedTensor dk = key(in.dk);
-  StridedTensor dv = key(in.dv);
+  StridedTensor dk = key(in.dk, options.dkv);
+  StridedTensor dv = key(in.dv, options.dkv);
   std::vector<float> lse = in.lse;
   const TensorView lse_view(lse.data(), DType::F32, Shape{c.heads, tokens});
   AttentionTensors<float> tables = in;
@@ -119,6 +119,7 @@ AttentionRunOptions run_options_of(std::uint64_t seed) {
   options.threads = 1 + static_cast<int>(seed % 3);
   options.q = static_cast<Layout>(seed % 3);
   options.kv = static_cast<Layout>(seed / 3 % 3);
+  options.dkv = static_cast<Layout>(seed / 27 % 3);
   options.out = static_cast<Layout>(seed / 9 % 3);
   return options;
 }

@@ -13,6 +13,7 @@ struct AttentionRunOptions {
   int threads = 1;
   Layout q = Layout::HeadMajor;
   Layout kv = Layout::HeadMajor;
+  Layout dkv = Layout::HeadMajor;
   Layout out = Layout::TokenMajor;
 };
 

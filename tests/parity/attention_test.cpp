@@ -42,8 +42,11 @@ TEST_CASE("long sequences agree with the brute-force mask", "[attention]") {
       AttentionRunOptions options;
       options.threads = 3;
       for (const Layout kv : {Layout::HeadMajor, Layout::TokenMajor, Layout::Padded}) {
-        options.kv = kv;
-        require_same_bits(run_attention(c, in, options), expected);
+        for (const Layout dkv : {Layout::HeadMajor, Layout::Padded}) {
+          options.kv = kv;
+          options.dkv = dkv;
+          require_same_bits(run_attention(c, in, options), expected);
+        }
       }
     }
   });
@@ -96,7 +99,8 @@ TEST_CASE("backward adds to the gradients and turns them back if asked", "[atten
             c.rope = rope;
             c.accumulate = accumulate;
             INFO(c.describe());
-            check_against_reference(c, random_attention_inputs(c, 7), {.q = kv, .kv = kv});
+            check_against_reference(c, random_attention_inputs(c, 7),
+                                    {.q = kv, .kv = kv, .dkv = Layout::Padded});
           }
         }
       }
