@@ -1,10 +1,11 @@
 // Products of a few rows with Q8_0x16 weights in integers (VNNI), for the AVX-512 target.
 //
-// In each block of 32 elements of A all become integers of 31 bits times a power of two: four digits
-// to the base 256. Their products with the weights' integers are summed exactly, block by block,
-// and rounded then. So an element is off by half a unit, 2^-30 of its block's largest or less, and a
-// sum is rounded a few times in 32 terms, where float32 rounds each addition. (Blocks below 1e-29
-// keep fewer bits: their power of two ends at 2^126.) A block with a non-finite element gives NaN.
+// In each block of 32 elements of A all become integers of 31 bits times a power of two: four
+// digits to the base 256. Their products with the weights' integers are summed exactly, block by
+// block, and rounded then. So an element is off by half a unit, 2^-30 of its block's largest or
+// less, and a sum is rounded a few times in 32 terms, where float32 rounds each addition. (Blocks
+// below 1e-29 keep fewer bits: their power of two ends at 2^126.) A block with a non-finite element
+// gives NaN.
 #if defined(FLYWHEEL_CPU_GEMM_VNNI_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef FLYWHEEL_CPU_GEMM_VNNI_INL_H
 #undef FLYWHEEL_CPU_GEMM_VNNI_INL_H
