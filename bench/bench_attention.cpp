@@ -84,20 +84,17 @@ class AttentionBench {
         4e-9 * pairs, sample, budget_);
     timing.backward = paired_timing(
         [&] {
-          cpu::attention_backward({dq.view,
-                                   dk.view,
-                                   dv.view,
-                                   dout.view,
-                                   out.view,
-                                   lse_view,
-                                   q.view,
-                                   k.view,
-                                   v.view,
-                                   {},
-                                   {},
-                                   {},
-                                   &plan,
-                                   scale},
+          cpu::attention_backward({.dq = dq.view,
+                                   .dk = dk.view,
+                                   .dv = dv.view,
+                                   .dout = dout.view,
+                                   .out = out.view,
+                                   .lse = lse_view,
+                                   .q = q.view,
+                                   .k = k.view,
+                                   .v = v.view,
+                                   .plan = &plan,
+                                   .scale = scale},
                                   pool, workspace_);
         },
         10e-9 * pairs, sample, budget_);

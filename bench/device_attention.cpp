@@ -79,20 +79,17 @@ AttentionFigures time_pattern(Backend& backend, const AttentionPattern& pattern,
     ops::attention_forward(backend, {out.view, lse, q.view, k.view, v.view, &plan, scale});
   });
   figures.backward_seconds = seconds_of(backend, setting.budget_seconds, [&] {
-    ops::attention_backward(backend, {dq.view,
-                                      dk.view,
-                                      dv.view,
-                                      dout.view,
-                                      out.view,
-                                      lse,
-                                      q.view,
-                                      k.view,
-                                      v.view,
-                                      {},
-                                      {},
-                                      {},
-                                      &plan,
-                                      scale});
+    ops::attention_backward(backend, {.dq = dq.view,
+                                      .dk = dk.view,
+                                      .dv = dv.view,
+                                      .dout = dout.view,
+                                      .out = out.view,
+                                      .lse = lse,
+                                      .q = q.view,
+                                      .k = k.view,
+                                      .v = v.view,
+                                      .plan = &plan,
+                                      .scale = scale});
   });
   const double pairs = figures.visible_keys * static_cast<double>(tokens * setting.heads);
   const auto size = static_cast<double>(setting.head_size);

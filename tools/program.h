@@ -9,8 +9,8 @@
 
 namespace flywheel {
 
-// The frame of every main: runs `run(argc, argv)` and turns what it throws into one line on
-// standard error and an exit code.
+// The frame of every main: runs `run(argc, argv)` and turns what it throws, or output that was
+// lost, into one line on standard error and an exit code.
 template <class Run>
 int run_program(const char* name, int argc, char** argv, Run run) {
   const auto report = [&](const char* message, ErrorKind kind) {
@@ -18,7 +18,9 @@ int run_program(const char* name, int argc, char** argv, Run run) {
     return exit_code(kind);
   };
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    return report("standard output cannot be written: is the disk full?", ErrorKind::Io);
   } catch (const Error& error) {
     return report(error.what(), error.kind());
   } catch (const cxxopts::exceptions::exception& error) {

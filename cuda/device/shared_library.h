@@ -1,5 +1,11 @@
 #pragma once
 
+// `out` becomes the function of a SharedLibrary, or the emulator's of that name, which is linked.
+#ifdef FLYWHEEL_SIMT
+#define FLYWHEEL_FIND(library, function, out) (out) = function
+#else
+#define FLYWHEEL_FIND(library, function, out) (library).find(#function, out)
+
 #include <dlfcn.h>
 
 #include "core/error.h"
@@ -33,3 +39,5 @@ class SharedLibrary {
 };
 
 }  // namespace flywheel::cuda
+
+#endif

@@ -97,6 +97,16 @@ TEST_CASE("generate and the samples of train, as users see them") {
   }
 }
 
+TEST_CASE("output that is lost is an error") {
+  const Trained trained;
+  const CommandResult result =
+      run_command(trained.program.path(""),
+                  "( " GENERATE_PROGRAM " --model run --prompt a --tokens 2 2>&1 >/dev/full )");
+  REQUIRE(result.exit_code == 4);
+  REQUIRE(result.output ==
+          "generate: error: standard output cannot be written: is the disk full?\n");
+}
+
 TEST_CASE("wrong arguments of generate get one line that says what is right") {
   const Trained trained;
   const auto refused = [&](const std::string& arguments, const std::string& what) {
