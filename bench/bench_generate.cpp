@@ -56,12 +56,29 @@ double operations_of_prefill(const ModelConfig& model, std::int64_t context) {
   return 2 * tokens * products + 2 * head + 4 * pairs;
 }
 
+DType weights_named(const std::string& name) {
+  for (const DType type : {DType::F32, DType::BF16, DType::Q8_0}) {
+    if (name == name_of(type)) return type;
+  }
+  fail(ErrorKind::Config, "--weights {}: expected f32, bf16 or q8_0", name);
+}
+
 // Which values they are makes no difference to the time.
 void fill_weights(Transformer& model, DType type) {
   if (type == DType::F32) return model.initialize(1);
   for (const Parameter& parameter : model.parameters()) {
     const TensorView& value = parameter.value;
     std::memset(value.data, 0, static_cast<std::size_t>(value.bytes()));
+  }
+}
+
+// Of one call among `calls`.
+void print_breakdown(const char* name, const TimingBackend& timed, std::int64_t calls) {
+  double total = 0;
+  for (const auto& [op, seconds] : timed.seconds()) total += seconds;
+  for (const auto& [op, seconds] : timed.seconds()) {
+    fmt::print("  {:7} {:24} {:9.3f} ms {:5.1f} %\n", name, op,
+               1e3 * seconds / static_cast<double>(calls), 100 * seconds / total);
   }
 }
 
@@ -85,14 +102,18 @@ void measure(const char* name, const ModelConfig& config, DType type, std::int64
   std::vector<float> logits(slots.size() * static_cast<std::size_t>(config.vocab_size));
 
   const auto count = static_cast<double>(batch);
-  const PairedTiming prefill =
-      paired_timing([&] { model.prefill(packer.view(), {}, slots, logits); },
-                    1e-9 * count * operations_of_prefill(config, context),
-                    [&] { return probe.sample_peak(); }, kSeconds);
+  std::int64_t prefills = 0;
+  const PairedTiming prefill = paired_timing(
+      [&] {
+        model.prefill(packer.view(), {}, slots, logits);
+        ++prefills;
+      },
+      1e-9 * count * operations_of_prefill(config, context), [&] { return probe.sample_peak(); },
+      kSeconds);
+  if (breakdown) print_breakdown("prefill", timed, prefills);
   timed.reset();
   std::vector<double> shares;
   double best = 1e30;
-  double total = 0;
   const double bytes = bytes_of_step(config, type, context + kDecoded / 2, batch);
   const std::vector<std::int32_t> next(slots.size(), 5);
   for (std::int64_t i = 0; i < kDecoded; ++i) {
@@ -100,23 +121,18 @@ void measure(const char* name, const ModelConfig& config, DType type, std::int64
     const Stopwatch watch;
     model.decode(next, slots, DecodeAttention::Full, logits);
     const double seconds = watch.seconds();
-    total += seconds;
     best = std::min(best, seconds);
     shares.push_back(1e-9 * bytes / seconds / ((before + probe.sample_read()) / 2));
   }
   fmt::print(
-      "{:9} {:4} context {:5} batch {}: prefill {:8.0f} tokens/s, {:.2f} of the peak (median); "
+      "{:5} {:4} context {:5} batch {}: prefill {:8.0f} tokens/s, {:.2f} of the peak (median); "
       "decode {:7.1f} tokens/s, {:6.2f} ms a step, {:5.1f} MB read, {:5.1f} GB/s, {:.2f} of a "
       "plain "
       "read (median)\n",
       name, name_of(type), context, batch,
       static_cast<double>(context) * count / prefill.best_seconds, prefill.share, count / best,
       1e3 * best, 1e-6 * bytes, 1e-9 * bytes / best, median(shares));
-  if (!breakdown) return;
-  for (const auto& [op, seconds] : timed.seconds()) {
-    fmt::print("  {:24} {:9.3f} ms {:5.1f} %\n", op, 1e3 * seconds / kDecoded,
-               100 * seconds / total);
-  }
+  if (breakdown) print_breakdown("decode", timed, kDecoded);
 }
 
 int run(const cxxopts::ParseResult& flags) {
@@ -129,10 +145,11 @@ int run(const cxxopts::ParseResult& flags) {
   for (const auto batch : flags["batch"].as<std::vector<std::int64_t>>()) {
     for (const auto context : flags["context"].as<std::vector<std::int64_t>>()) {
       const bool breakdown = flags.count("breakdown") != 0;
-      for (const DType type : {DType::F32, DType::BF16, DType::Q8_0}) {
-        measure("smol 135m", roomy("135m"), type, context, batch, *backend, probe, breakdown);
-        measure("gpt2 124m", roomy("124m"), type, context, batch, *backend, probe, breakdown);
-        measure("llama 360m", roomy("360m"), type, context, batch, *backend, probe, breakdown);
+      for (const auto& weights : flags["weights"].as<std::vector<std::string>>()) {
+        const DType type = weights_named(weights);
+        for (const auto& name : flags["model"].as<std::vector<std::string>>()) {
+          measure(name.c_str(), roomy(name), type, context, batch, *backend, probe, breakdown);
+        }
       }
     }
   }
@@ -151,6 +168,10 @@ int main(int argc, char** argv) {
          cxxopts::value<std::vector<std::int64_t>>()->default_value("128,1024,4096"));
   option("batch", "sequences at a time",
          cxxopts::value<std::vector<std::int64_t>>()->default_value("1"));
+  option("model", "of these shapes: 135m is SmolLM2, 124m GPT-2, 360m of Llama's type",
+         cxxopts::value<std::vector<std::string>>()->default_value("135m,124m,360m"));
+  option("weights", "their types: f32, bf16 and q8_0",
+         cxxopts::value<std::vector<std::string>>()->default_value("f32,bf16,q8_0"));
   option("breakdown", "time by op");
   option("vectors", flywheel::bench::kVectorsHelp,
          cxxopts::value<std::string>()->default_value("all"));

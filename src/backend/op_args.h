@@ -26,8 +26,9 @@ struct Matmul {
   TensorView out;   // [M, N], rows may be strided; f32 also of bf16 a and b
   TensorView a;     // [M, K], or [K, M] if transpose_a; rows may be strided
   TensorView b;     // [K, N], or [N, K] if transpose_b; rows may be strided. On the CPU it may be
-                    // BF16, F16 or Q8_0: the bits are those of the same values in F32; or, if
-                    // transpose_b, Q8_0x16: as exact as F32, with other bits if few_rows
+                    // BF16 or F16: the bits are those of the same values in F32; or Q8_0 or, if
+                    // transpose_b, Q8_0x16: as exact as F32, with other bits where the CPU
+                    // multiplies blocks (few_rows with VNNI, rows of blocks with AMX)
   TensorView bias;  // [N], of the type of out, optional; not together with accumulate
   bool transpose_a = false;
   bool transpose_b = false;

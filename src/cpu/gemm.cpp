@@ -89,37 +89,31 @@ struct Partition {
   }
 };
 
-// The part of B that becomes one packed panel.
-struct PanelOfB {
-  const Matmul& args;
-  std::int64_t first, columns;
-  std::int64_t k, depth;
-};
-
 template <class Kernel>
-void pack_b(const FloatWeights& /*weights*/, const PanelOfB& panel, float* /*scratch*/,
-            float* out) {
-  const TensorView& b = panel.args.b;
-  const bool transposed = panel.args.transpose_b;
-  const Operand operand{b.f32(), transposed ? b.stride(0) : 1, transposed ? 1 : b.stride(0)};
-  Kernel::pack_b(operand.from(panel.first, panel.k), panel.columns, panel.depth, out);
+void pack_b(const FloatWeights& weights, const PanelOfB& panel, float* /*scratch*/, float* out) {
+  const std::int64_t row = panel.transposed ? panel.first : panel.k;
+  const std::int64_t column = panel.transposed ? panel.k : panel.first;
+  const auto* from =
+      reinterpret_cast<const float*>(weights.row(row) + FloatWeights::offset(column));
+  const std::int64_t stride = weights.stride();
+  const Operand operand{from, panel.transposed ? stride : 1, panel.transposed ? 1 : stride};
+  Kernel::pack_b(operand, panel.columns, panel.depth, out);
 }
 
 // Through float32 in `scratch`, columns * depth elements.
 template <class Kernel, class Weights>
 void pack_b(const Weights& weights, const PanelOfB& panel, float* scratch, float* out) {
-  const bool transposed = panel.args.transpose_b;
-  const std::int64_t rows = transposed ? panel.columns : panel.depth;
-  const std::int64_t width = transposed ? panel.depth : panel.columns;
-  const std::int64_t row = transposed ? panel.first : panel.k;
-  const std::int64_t column = transposed ? panel.k : panel.first;
-  const std::int64_t stride = transposed ? panel.depth : Kernel::kColumns;
+  const std::int64_t rows = panel.transposed ? panel.columns : panel.depth;
+  const std::int64_t width = panel.transposed ? panel.depth : panel.columns;
+  const std::int64_t row = panel.transposed ? panel.first : panel.k;
+  const std::int64_t column = panel.transposed ? panel.k : panel.first;
+  const std::int64_t stride = panel.transposed ? panel.depth : Kernel::kColumns;
   for (std::int64_t r = 0; r < rows; ++r) {
     for_vectors(width, [&](std::int64_t i, auto lanes) HWY_ATTR {
       lanes.store(load_weights(weights, lanes, row + r, column + i), scratch + r * stride + i);
     });
   }
-  const Operand operand{scratch, transposed ? stride : 1, transposed ? 1 : stride};
+  const Operand operand{scratch, panel.transposed ? stride : 1, panel.transposed ? 1 : stride};
   Kernel::pack_b(operand, panel.columns, panel.depth, out);
 }
 
@@ -135,6 +129,16 @@ void pack_b(const InterleavedWeights& weights, const PanelOfB& panel, float* scr
     }
   }
   Kernel::pack_b(Operand{scratch + skip, 1, kStride}, panel.columns, panel.depth, out);
+}
+
+// As the kernel packs weights of this type itself, if it does. Some kernels take only those.
+template <class Kernel, class Weights>
+void pack_panel_of_b(const Weights& weights, const PanelOfB& panel, float* scratch, float* out) {
+  if constexpr (requires { Kernel::pack_weights(weights, panel, out); }) {
+    Kernel::pack_weights(weights, panel, out);
+  } else if constexpr (requires { &Kernel::pack_b; }) {
+    pack_b<Kernel>(weights, panel, scratch, out);
+  }
 }
 
 template <class Kernel>
@@ -166,12 +170,12 @@ void gemm_by(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
         const std::int64_t end = std::min(panels, (group + 1) * kPackedPanels);
         for (std::int64_t panel = group * kPackedPanels; panel < end; ++panel) {
           const std::int64_t first = panel * Kernel::kColumns;
-          const PanelOfB part{args, column + first,
+          const PanelOfB part{args.transpose_b, column + first,
                               std::min(Kernel::kColumns, block.columns - first), k, block.depth};
           // A is packed where the scratch is, but later.
           with_weights(args.b, [&](const auto& weights) {
-            pack_b<Kernel>(weights, part, workspace.of_thread(thread),
-                           block.packed_b + panel * Kernel::b_panel_floats(block.depth));
+            pack_panel_of_b<Kernel>(weights, part, workspace.of_thread(thread),
+                                    block.packed_b + panel * Kernel::b_panel_floats(block.depth));
           });
         }
       });
@@ -192,8 +196,11 @@ void gemm_by(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
 void gemm(const Matmul& args, ThreadPool& pool, const Workspace& workspace) {
 #if HWY_TARGET == HWY_AVX3
   if (use_amx()) {
-    const auto by_tiles =
-        args.b.dtype == DType::BF16 ? gemm_by<AmxKernel<1>> : gemm_by<AmxKernel<3>>;
+    const DType type = args.b.dtype;
+    const bool rows_of_blocks = args.transpose_b && (type == DType::Q8_0 || type == DType::Q8_0x16);
+    const auto by_tiles = rows_of_blocks        ? gemm_by<AmxBlockKernel>
+                          : type == DType::BF16 ? gemm_by<AmxKernel<1>>
+                                                : gemm_by<AmxKernel<3>>;
     return by_tiles(args, pool, workspace);
   }
 #endif

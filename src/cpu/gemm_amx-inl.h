@@ -18,56 +18,13 @@
 #include <cstdint>
 
 #include "cpu/amx_tiles.h"
+#include "cpu/gemm_amx_weights-inl.h"
 #include "cpu/gemm_kernel-inl.h"
 #include "cpu/gemm_operand.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace flywheel::cpu::HWY_NAMESPACE {
-
-// A step of K: what one product of tiles sums. A lane holds two elements of it, k and k + 16: in
-// A's tiles lane k of every row does, in B's tiles every lane of row k.
-constexpr std::int64_t kAmxStep = 32;
-constexpr int kAmxLanes = 16;
-constexpr int kAmxParts = 3;
-constexpr std::int64_t kTileFloats = amx::kTileRows * amx::kTileRowFloats;
-
-// The 16 x 16 matrix of `rows` transposed.
-HWY_INLINE void transpose(__m512 (&rows)[kAmxLanes]) {
-  __m512 pairs[kAmxLanes];
-  HWY_UNROLL(8)
-  for (int i = 0; i < kAmxLanes; i += 2) {
-    pairs[i] = _mm512_unpacklo_ps(rows[i], rows[i + 1]);
-    pairs[i + 1] = _mm512_unpackhi_ps(rows[i], rows[i + 1]);
-  }
-  const auto low = [](__m512 a, __m512 b) HWY_ATTR {
-    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
-  };
-  const auto high = [](__m512 a, __m512 b) HWY_ATTR {
-    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
-  };
-  HWY_UNROLL(4)
-  for (int i = 0; i < kAmxLanes; i += 4) {
-    rows[i] = low(pairs[i], pairs[i + 2]);
-    rows[i + 1] = high(pairs[i], pairs[i + 2]);
-    rows[i + 2] = low(pairs[i + 1], pairs[i + 3]);
-    rows[i + 3] = high(pairs[i + 1], pairs[i + 3]);
-  }
-  // rows[4 g + j] has column 4 b + j of the rows 4 g .. 4 g + 3 in its 128-bit block b.
-  HWY_UNROLL(4)
-  for (int j = 0; j < 4; ++j) {
-    const __m512 even01 = _mm512_shuffle_f32x4(rows[j], rows[4 + j], 0x88);
-    const __m512 odd01 = _mm512_shuffle_f32x4(rows[j], rows[4 + j], 0xDD);
-    const __m512 even23 = _mm512_shuffle_f32x4(rows[8 + j], rows[12 + j], 0x88);
-    const __m512 odd23 = _mm512_shuffle_f32x4(rows[8 + j], rows[12 + j], 0xDD);
-    pairs[j] = _mm512_shuffle_f32x4(even01, even23, 0x88);
-    pairs[8 + j] = _mm512_shuffle_f32x4(even01, even23, 0xDD);
-    pairs[4 + j] = _mm512_shuffle_f32x4(odd01, odd23, 0x88);
-    pairs[12 + j] = _mm512_shuffle_f32x4(odd01, odd23, 0xDD);
-  }
-  HWY_UNROLL(16)
-  for (int i = 0; i < kAmxLanes; ++i) rows[i] = pairs[i];
-}
 
 // rows[o] = the elements (o, 0 ... 15) of a matrix with element (o, l) at x[o * stride + l *
 // lane_stride], one of the strides 1; 0 outside of its `extent` x `lanes`. It asks for what lies
@@ -111,50 +68,120 @@ HWY_INLINE void store_parts(__m512 x, __m512 y, std::int64_t part_floats, float*
   }
 }
 
-// The kernel for B in kParts parts: three, or one if its elements are bf16, their own only part.
-template <int kParts>
-struct AmxKernel {
-  static constexpr std::int64_t kRows = 2 * amx::kTileRows;
+// Packs x, with element (i, k) for i < extent, into tiles: of each step of K the kPacked parts, of
+// each part kTiles tiles.
+template <int kPacked, int kTiles, bool kLanesAlongK>
+HWY_INLINE void pack_tiles(const Operand& x, std::int64_t extent, std::int64_t depth, float* out) {
+  for (std::int64_t k = 0; k < depth; k += kAmxStep, out += kPacked * kTiles * kTileFloats) {
+    for (std::int64_t tile = 0; tile < kTiles; ++tile) {
+      const std::int64_t first = tile * kAmxLanes;
+      __m512 squares[2][kAmxLanes];
+      for (std::int64_t s = 0; s < 2; ++s) {
+        const std::int64_t begin = k + s * kAmxLanes;
+        const float* from = x.from(first, begin).data;
+        const std::int64_t ahead = kAmxStep * x.k_stride;
+        if constexpr (kLanesAlongK) {
+          load_square(from, x.stride, x.k_stride, extent - first, depth - begin, ahead, squares[s]);
+        } else {
+          load_square(from, x.k_stride, x.stride, depth - begin, extent - first, ahead, squares[s]);
+        }
+      }
+      HWY_UNROLL(16)
+      for (int i = 0; i < kAmxLanes; ++i) {
+        store_parts<kPacked>(squares[0][i], squares[1][i], kTiles * kTileFloats,
+                             out + tile * kTileFloats + i * kAmxLanes);
+      }
+    }
+  }
+}
+
+// What the kernels have in common: a tile of A times two of B. Five of the eight tiles hold data,
+// since more of them wait for each other where the core's other thread uses tiles too: there a
+// block of 2 x 2 sums, which loads less, takes twice as long (and no less elsewhere).
+struct AmxPanels {
+  static constexpr std::int64_t kRows = amx::kTileRows;
   static constexpr std::int64_t kColumns = 2 * amx::kTileRowFloats;
   static constexpr std::int64_t kDepth = 1024;
-  static constexpr std::int64_t kBlockRows = 5 * kRows;
+  static constexpr std::int64_t kBlockRows = 10 * kRows;
   static constexpr std::int64_t kBlockColumns = 40 * kColumns;
-  static constexpr std::int64_t kFewestPanels = 2;
+  static constexpr std::int64_t kFewestPanels = 4;
 
   using Session = amx::TileSession;
 
   static constexpr std::int64_t a_panel_floats(std::int64_t depth) {
-    return panel_floats(depth, kAmxParts);
-  }
-  static constexpr std::int64_t b_panel_floats(std::int64_t depth) {
-    return panel_floats(depth, kParts);
+    return steps(depth) * kAmxParts * kTileFloats;
   }
   static constexpr std::int64_t prefetched_floats(std::int64_t depth) {
-    return (depth + kAmxStep - 1) / kAmxStep * kPrefetchedLines * kCacheLine;
+    return steps(depth) * kPrefetchedLines * kCacheLine;
   }
 
   // In A's tiles lanes go along K, in B's along its columns.
   static void pack_a(const Operand& a, std::int64_t rows, std::int64_t depth, float* out) {
-    pack<kAmxParts, true>(a, rows, depth, out);
-  }
-  static void pack_b(const Operand& b, std::int64_t columns, std::int64_t depth, float* out) {
-    pack<kParts, false>(b, columns, depth, out);
+    pack_tiles<kAmxParts, 1, true>(a, rows, depth, out);
   }
 
-  template <Addend kAddend>
-  static void multiply(std::int64_t depth, const float* a, const float* b, const TileOfC& tile,
-                       const float* next) {
+ protected:
+  static constexpr std::int64_t steps(std::int64_t depth) {
+    return (depth + kAmxStep - 1) / kAmxStep;
+  }
+
+  static HWY_INLINE void prefetch_c(const TileOfC& tile) {
     for (std::int64_t r = 0; r < tile.rows; ++r) {
       for (std::int64_t j = 0; j < kColumns; j += kCacheLine) {
         hwy::Prefetch(tile.c + r * tile.stride + j);
       }
     }
-    amx::zero<0>(), amx::zero<1>(), amx::zero<2>(), amx::zero<3>();
+  }
+  static HWY_INLINE const float* prefetch_step(const float* next) {
+    for (int line = 0; line < kPrefetchedLines; ++line, next += kCacheLine) hwy::Prefetch(next);
+    return next;
+  }
+
+  static HWY_INLINE void zero_sums() { amx::zero<0>(), amx::zero<1>(); }
+  static HWY_INLINE void load_a(const float* a, int part) {
+    amx::load<2>(a + part * kTileFloats, amx::kTileRowBytes);
+  }
+  static HWY_INLINE void load_b(const float* b, int part) {
+    amx::load<3>(b + part * 2 * kTileFloats, amx::kTileRowBytes);
+    amx::load<4>(b + (part * 2 + 1) * kTileFloats, amx::kTileRowBytes);
+  }
+  static HWY_INLINE void add_products() { amx::dot_bf16<0, 2, 3>(), amx::dot_bf16<1, 2, 4>(); }
+  static HWY_INLINE void store_tiles(float* c, std::int64_t stride) {
+    amx::store<0>(c, 4 * stride), amx::store<1>(c + kAmxLanes, 4 * stride);
+  }
+
+ private:
+  static constexpr int kPrefetchedLines = 4;  // of `next` in a step
+};
+
+// The kernel for B in kParts parts: three, or one if its elements are bf16, their own only part.
+template <int kParts>
+struct AmxKernel : AmxPanels {
+  static constexpr std::int64_t b_panel_floats(std::int64_t depth) {
+    return steps(depth) * kParts * 2 * kTileFloats;
+  }
+
+  static void pack_b(const Operand& b, std::int64_t columns, std::int64_t depth, float* out) {
+    pack_tiles<kParts, 2, false>(b, columns, depth, out);
+  }
+  static void pack_weights(const Bf16Weights& weights, const PanelOfB& panel,
+                           float* out) requires(kParts == 1) {
+    for (std::int64_t k = 0; k < panel.depth; k += kAmxStep) {
+      for (std::int64_t j = 0; j < kColumns; j += kAmxLanes, out += kTileFloats) {
+        pack_bf16(weights, panel.from(j, k), out);
+      }
+    }
+  }
+
+  template <Addend kAddend>
+  static void multiply(std::int64_t depth, const float* a, const float* b, const TileOfC& tile,
+                       const float* next) {
+    prefetch_c(tile);
+    zero_sums();
     for (std::int64_t k = 0; k < depth; k += kAmxStep) {
-      for (int line = 0; line < kPrefetchedLines; ++line, next += kCacheLine) hwy::Prefetch(next);
-      // The largest product last; the others in the order that loads the fewest tiles again. Four
-      // tiles hold sums, so that the factors share the other four.
-      load_a(a, 2), load_b(b, 0), add_products();
+      next = prefetch_step(next);
+      // The largest product last; the others in the order that loads the fewest tiles again.
+      load_b(b, 0), load_a(a, 2), add_products();
       load_a(a, 1), add_products();
       if constexpr (kParts == 3) load_b(b, 1), add_products();
       load_a(a, 0);
@@ -164,7 +191,7 @@ struct AmxKernel {
         load_b(b, 0);
       }
       add_products();
-      a += kAmxParts * 2 * kTileFloats;
+      a += kAmxParts * kTileFloats;
       b += kParts * 2 * kTileFloats;
     }
     HWY_ALIGN float sums[kRows * kColumns];
@@ -173,64 +200,66 @@ struct AmxKernel {
     store_tiles(direct ? tile.c : sums, direct ? tile.stride : kColumns);
     if (!direct) store_sums<kAddend>(sums, kColumns, tile);
   }
+};
+
+// The kernel for rows of Q8_0, whose blocks are the steps of K: B's tiles hold the integers, which
+// bf16 hold too, and the sums of a block are multiplied by its scales before they are added up.
+struct AmxBlockKernel : AmxPanels {
+  static_assert(kAmxStep == kWeightBlock);
+
+  static constexpr std::int64_t b_panel_floats(std::int64_t depth) {
+    return steps(depth) * kStepFloats;
+  }
+
+  template <class Weights>
+  requires std::same_as<Weights, Q8Weights> || std::same_as<Weights, InterleavedWeights>
+  static void pack_weights(const Weights& weights, const PanelOfB& panel, float* out) {
+    for (std::int64_t k = 0; k < panel.depth; k += kAmxStep, out += kStepFloats) {
+      for (std::int64_t tile = 0; tile < 2; ++tile) {
+        pack_block(weights, panel.from(tile * kAmxLanes, k), out + tile * kTileFloats,
+                   out + 2 * kTileFloats + tile * kAmxLanes);
+      }
+    }
+  }
+
+  template <Addend kAddend>
+  static void multiply(std::int64_t depth, const float* a, const float* b, const TileOfC& tile,
+                       const float* next) {
+    prefetch_c(tile);
+    HWY_ALIGN float products[kRows * kColumns];
+    HWY_ALIGN float sums[kRows * kColumns] = {};
+    for (std::int64_t k = 0; k < depth; k += kAmxStep) {
+      next = prefetch_step(next);
+      zero_sums();
+      load_b(b, 0);
+      load_a(a, 2), add_products();
+      load_a(a, 1), add_products();
+      load_a(a, 0), add_products();
+      // Those of the step before, while the tiles multiply.
+      if (k > 0) add_scaled(products, b - kStepFloats + 2 * kTileFloats, sums);
+      store_tiles(products, kColumns);
+      a += kAmxParts * kTileFloats;
+      b += kStepFloats;
+    }
+    add_scaled(products, b - kStepFloats + 2 * kTileFloats, sums);
+    store_sums<kAddend>(sums, kColumns, tile);
+  }
 
  private:
-  static constexpr int kPrefetchedLines = 12;  // of `next` in a step
+  static constexpr std::int64_t kStepFloats = 2 * kTileFloats + kColumns;  // two tiles, the scales
 
-  static constexpr std::int64_t panel_floats(std::int64_t depth, int parts) {
-    return (depth + kAmxStep - 1) / kAmxStep * parts * 2 * kTileFloats;
-  }
-
-  // Of each step of K the parts, of each part two tiles. x has element (i, k) with i < extent.
-  template <int kPacked, bool kLanesAlongK>
-  static void pack(const Operand& x, std::int64_t extent, std::int64_t depth, float* out) {
-    for (std::int64_t k = 0; k < depth; k += kAmxStep) {
-      for (std::int64_t half = 0; half < 2; ++half) {
-        const std::int64_t first = half * kAmxLanes;
-        __m512 squares[2][kAmxLanes];
-        for (std::int64_t s = 0; s < 2; ++s) {
-          const std::int64_t begin = k + s * kAmxLanes;
-          const float* from = x.from(first, begin).data;
-          const std::int64_t ahead = kAmxStep * x.k_stride;
-          if constexpr (kLanesAlongK) {
-            load_square(from, x.stride, x.k_stride, extent - first, depth - begin, ahead,
-                        squares[s]);
-          } else {
-            load_square(from, x.k_stride, x.stride, depth - begin, extent - first, ahead,
-                        squares[s]);
-          }
-        }
-        store_tile<kPacked>(squares, out + half * kTileFloats);
-      }
-      out += kPacked * 2 * kTileFloats;
-    }
-  }
-
-  template <int kTileParts>
-  static HWY_INLINE void store_tile(const __m512 (&squares)[2][kAmxLanes], float* out) {
+  static HWY_INLINE void add_scaled(const float* products, const float* scales, float* sums) {
+    const __m512 left = _mm512_load_ps(scales);
+    const __m512 right = _mm512_load_ps(scales + kAmxLanes);
+    const auto add = [&](__m512 scale, std::int64_t at) HWY_ATTR {
+      const __m512 product = _mm512_load_ps(products + at);
+      _mm512_store_ps(sums + at, _mm512_fmadd_ps(scale, product, _mm512_load_ps(sums + at)));
+    };
     HWY_UNROLL(16)
-    for (int i = 0; i < kAmxLanes; ++i) {
-      store_parts<kTileParts>(squares[0][i], squares[1][i], 2 * kTileFloats, out + i * kAmxLanes);
+    for (std::int64_t at = 0; at < kRows * kColumns; at += kColumns) {
+      add(left, at);
+      add(right, at + kAmxLanes);
     }
-  }
-
-  static HWY_INLINE void load_a(const float* a, int part) {
-    amx::load<4>(a + part * 2 * kTileFloats, amx::kTileRowBytes);
-    amx::load<5>(a + (part * 2 + 1) * kTileFloats, amx::kTileRowBytes);
-  }
-  static HWY_INLINE void load_b(const float* b, int part) {
-    amx::load<6>(b + part * 2 * kTileFloats, amx::kTileRowBytes);
-    amx::load<7>(b + (part * 2 + 1) * kTileFloats, amx::kTileRowBytes);
-  }
-  static HWY_INLINE void store_tiles(float* c, std::int64_t stride) {
-    const std::int64_t row_bytes = 4 * stride;
-    float* below = c + amx::kTileRows * stride;
-    amx::store<0>(c, row_bytes), amx::store<1>(c + kAmxLanes, row_bytes);
-    amx::store<2>(below, row_bytes), amx::store<3>(below + kAmxLanes, row_bytes);
-  }
-  static HWY_INLINE void add_products() {
-    amx::dot_bf16<0, 4, 6>(), amx::dot_bf16<1, 4, 7>();
-    amx::dot_bf16<2, 5, 6>(), amx::dot_bf16<3, 5, 7>();
   }
 };
 

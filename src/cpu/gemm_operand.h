@@ -16,6 +16,19 @@ struct Operand {
   }
 };
 
+// The part of B that becomes one packed panel: `columns` of its columns from `first` on, `depth` of
+// its rows from k on. Transposed, its columns are the matrix's rows.
+struct PanelOfB {
+  bool transposed;
+  std::int64_t first, columns;
+  std::int64_t k, depth;
+
+  // Without its first columns and rows.
+  PanelOfB from(std::int64_t column, std::int64_t row) const {
+    return {transposed, first + column, columns - column, k + row, depth - row};
+  }
+};
+
 // A part of the output of at most a kernel's rows and columns.
 struct TileOfC {
   float* c;

@@ -29,13 +29,14 @@ constexpr int kBlockVectors = static_cast<int>(kWeightBlock) / kVectorLanes;
 class WeightRows {
  public:
   explicit WeightRows(const TensorView& view) : data_(view.data), stride_(view.stride(0)) {}
+  std::int64_t stride() const { return stride_; }
 
  protected:
   const std::byte* data_;
   std::int64_t stride_;  // elements, of Q8_0 and Q8_0x16 bytes
 };
 
-class FloatWeights : WeightRows {
+class FloatWeights : public WeightRows {
  public:
   static constexpr int kRun = 1;
   struct Run {
@@ -96,10 +97,18 @@ class Q8Weights : WeightRows {
                                      (kScaleBytes + kWeightBlock));
   }
   static HWY_INLINE Run run(const std::byte* p) {
+    const Block at = block(p);
+    return {at.quants, hn::Set(F32(), at.scale)};
+  }
+
+  struct Block {
+    const std::int8_t* quants;
+    float scale;
+  };
+  static HWY_INLINE Block block(const std::byte* p) {
     std::uint16_t scale = 0;
     std::memcpy(&scale, p, sizeof scale);
-    return {reinterpret_cast<const std::int8_t*>(p + kScaleBytes),
-            hn::Set(F32(), kHalfValues[scale])};
+    return {reinterpret_cast<const std::int8_t*>(p + kScaleBytes), kHalfValues[scale]};
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "core/interleaved_rows.h"
 #include "core/stored_type.h"
 #include "cpu/cpu_backend.h"
+#include "cpu/kernels.h"
 #include "infer/load_model.h"
 #include "model/sequence_packer.h"
 #include "support/catch.h"
@@ -84,6 +85,38 @@ std::vector<float> few_rows_product(Backend& backend, std::vector<float>& a,
   return out;
 }
 
+// The root mean square of out - (a b^T + bias).
+double error_of(const std::vector<float>& out, const std::vector<float>& a,
+                const std::vector<float>& b, const std::vector<float>& bias) {
+  const std::size_t n = bias.size();
+  const std::size_t k = b.size() / n;
+  double squares = 0;
+  for (std::size_t element = 0; element < out.size(); ++element) {
+    const std::size_t i = element / n;
+    const std::size_t j = element % n;
+    double sum = bias[j];
+    for (std::size_t at = 0; at < k; ++at) sum += double{a[i * k + at]} * b[j * k + at];
+    squares += std::pow(out[element] - sum, 2);
+  }
+  return std::sqrt(squares / static_cast<double>(out.size()));
+}
+
+// Whether products of more than a few rows with rows of Q8_0 add up blocks instead of elements.
+bool adds_up_blocks() {
+  return cpu::simd_target().ends_with("AMX");
+}
+
+// The bits of the same values in float32, or errors as small, as far as a few of them show.
+void check_product(const std::vector<float>& found, const std::vector<float>& expected,
+                   bool same_bits, const std::vector<float>& a, const KeptMatrix& b,
+                   const std::vector<float>& bias) {
+  if (same_bits) {
+    REQUIRE(found == expected);
+  } else {
+    REQUIRE(error_of(found, a, b.floats, bias) <= 1.3 * error_of(expected, a, b.floats, bias));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("products with kept weights have the bits of float32's", "[kept_weights]") {
@@ -111,7 +144,9 @@ TEST_CASE("products with kept weights have the bits of float32's", "[kept_weight
                                      .few_rows = few_rows});
               return out;
             };
-            REQUIRE(product(b.kept) == product(b.plain));
+            const bool blocks = dtype == DType::Q8_0 && transposed && !few_rows;
+            check_product(product(b.kept), product(b.plain), !(blocks && adds_up_blocks()), a, b,
+                          bias);
           }
         }
       }
@@ -138,11 +173,12 @@ TEST_CASE("interleaved rows lie in groups of 16 as documented", "[kept_weights]"
   }
 }
 
-TEST_CASE("products with interleaved rows have the bits of float32's", "[kept_weights]") {
+TEST_CASE("products with interleaved rows have the bits of plain ones", "[kept_weights]") {
   for_each_unit([] {
     const auto backend = make_cpu_backend(2);
     for (const auto& [m, n, k] : {std::tuple{1, 16, 32}, {9, 411, 1056}, {70, 1600, 96}}) {
-      InterleavedMatrix b(n, k, 1);
+      const InterleavedMatrix b(n, k, 1);
+      const KeptMatrix rows(n, k, DType::Q8_0, StoredType::Q8_0, 1);
       std::vector<float> a = random_values(m * k, 2);
       const auto product = [&](const TensorView& weights) {
         std::vector<float> out(static_cast<std::size_t>(m * n));
@@ -153,25 +189,11 @@ TEST_CASE("products with interleaved rows have the bits of float32's", "[kept_we
         return out;
       };
       CAPTURE(m, n, k);
-      REQUIRE(product(b.kept) == product(b.plain));
+      REQUIRE(product(b.kept) == product(rows.kept));
+      check_product(product(b.kept), product(b.plain), !adds_up_blocks(), a, b,
+                    std::vector<float>(static_cast<std::size_t>(n)));
     }
   });
-}
-
-// The root mean square of out - (a b^T + bias).
-double error_of(const std::vector<float>& out, const std::vector<float>& a,
-                const std::vector<float>& b, const std::vector<float>& bias) {
-  const std::size_t n = bias.size();
-  const std::size_t k = b.size() / n;
-  double squares = 0;
-  for (std::size_t element = 0; element < out.size(); ++element) {
-    const std::size_t i = element / n;
-    const std::size_t j = element % n;
-    double sum = bias[j];
-    for (std::size_t at = 0; at < k; ++at) sum += double{a[i * k + at]} * b[j * k + at];
-    squares += std::pow(out[element] - sum, 2);
-  }
-  return std::sqrt(squares / static_cast<double>(out.size()));
 }
 
 TEST_CASE("products of few rows with interleaved ones are as exact as float32's",
@@ -293,10 +315,13 @@ TEST_CASE("experts of interleaved rows are found by their groups", "[kept_weight
       return out;
     };
     const std::vector<float> expected = product(b.plain, false);
-    REQUIRE(product(b.kept, false) == expected);
-    const std::vector<float> found = product(b.kept, true);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      REQUIRE(std::abs(found[i] - expected[i]) <= 1e-5F * (1 + std::abs(expected[i])));
+    for (const bool few_rows : {false, true}) {
+      const std::vector<float> found = product(b.kept, few_rows);
+      const bool same_bits = !few_rows && !adds_up_blocks();
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const float rounding = same_bits ? 0 : 1e-5F * (1 + std::abs(expected[i]));
+        REQUIRE(std::abs(found[i] - expected[i]) <= rounding);
+      }
     }
   });
 }
@@ -392,7 +417,7 @@ void load_alike(Transformer& plain, Transformer& kept, Backend& backend, StoredT
   load_weights(kept, backend, source);
 }
 
-TEST_CASE("a model keeps its weights in few bytes and gives the same bits", "[kept_weights]") {
+TEST_CASE("a model keeps its weights in few bytes and gives the same results", "[kept_weights]") {
   ModelConfig config = tiny_model();
   config.intermediate_size = 64;
   config.kv_heads = 2;
@@ -416,7 +441,15 @@ TEST_CASE("a model keeps its weights in few bytes and gives the same bits", "[ke
       model.forward(input.packed(), input.draw, result);
       return result;
     };
-    REQUIRE(losses(kept) == losses(plain));
+    const auto require_equal = [&](const std::vector<float>& found,
+                                   const std::vector<float>& expected, bool same_bits) {
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const float rounding = same_bits ? 0 : 1e-5F * (1 + std::abs(expected[i]));
+        REQUIRE(std::abs(found[i] - expected[i]) <= rounding);
+      }
+    };
+    const bool same_products = dtype != DType::Q8_0 || !adds_up_blocks();
+    require_equal(losses(kept), losses(plain), same_products);
 
     SequencePacker prompt;
     prompt.add(std::span(input.inputs).first(9), std::span(input.targets).first(9));
@@ -428,13 +461,8 @@ TEST_CASE("a model keeps its weights in few bytes and gives the same bits", "[ke
       model.decode(next, slots, DecodeAttention::Full, logits);
       return logits;
     };
-    const std::vector<float> expected = decoded(plain);
-    const std::vector<float> found = decoded(kept);
-    const bool same_sums = dtype != DType::Q8_0 || !backend->interleaves_weights();
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const float rounding = same_sums ? 0 : 1e-5F * (1 + std::abs(expected[i]));
-      REQUIRE(std::abs(found[i] - expected[i]) <= rounding);
-    }
+    const bool same_decoding = dtype != DType::Q8_0 || !backend->interleaves_weights();
+    require_equal(decoded(kept), decoded(plain), same_products && same_decoding);
 
     const auto bytes = [&](DType weights) {
       limits.weights = weights;
