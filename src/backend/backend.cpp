@@ -6,6 +6,11 @@
 
 namespace flywheel {
 
+std::unique_ptr<DeviceMemory> Backend::reserve(std::int64_t bytes, const std::string& name) {
+  fail(ErrorKind::Config, "{}: {} bytes can only be reserved on a CPU, not on {}", name, bytes,
+       description());
+}
+
 void Backend::add_rms_norm_forward(const AddRmsNormForward& args) {
   add({.out = args.sum, .a = args.x, .b = args.residual});
   rms_norm_forward(

@@ -30,6 +30,9 @@ class Backend {
 
   // Zeroed memory, aligned for every op. `name` shows in the error when there is not enough.
   virtual std::unique_ptr<DeviceMemory> allocate(std::int64_t bytes, const std::string& name) = 0;
+  // The same, but only what is written takes memory: there may be less than `bytes`. Error Config
+  // on a device without such memory.
+  virtual std::unique_ptr<DeviceMemory> reserve(std::int64_t bytes, const std::string& name);
   // Host memory to `out` and back; `out` is contiguous. The host side may be reused on return.
   virtual void upload(const TensorView& out, const void* host) = 0;
   virtual void download(void* host, const TensorView& x) = 0;

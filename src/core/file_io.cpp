@@ -114,12 +114,19 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
-void release_mapped(std::span<const std::byte> bytes) {
+void release_pages(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
   const std::uintptr_t first = (begin + page - 1) / page * page;
   const std::uintptr_t end = (begin + bytes.size()) / page * page;
   if (first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);  // NOLINT
+}
+
+void prefetch_mapped(std::span<const std::byte> bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t first = begin / page * page;
+  ::madvise(reinterpret_cast<void*>(first), begin + bytes.size() - first, MADV_WILLNEED);  // NOLINT
 }
 
 FileWriter::FileWriter(const std::filesystem::path& path)

@@ -32,6 +32,9 @@ class CpuBackend final : public Backend {
                        pool_.size() == 1 ? "" : "s");
   }
 
+  std::unique_ptr<DeviceMemory> reserve(std::int64_t bytes, const std::string& name) override {
+    return std::make_unique<cpu::Memory>(bytes, name, cpu::Memory::Pages::OnWrite);
+  }
   std::unique_ptr<DeviceMemory> allocate(std::int64_t bytes, const std::string& name) override {
     return std::make_unique<cpu::Memory>(bytes, name);
   }

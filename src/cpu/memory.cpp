@@ -20,13 +20,15 @@ double physical_bytes() {
 
 }  // namespace
 
-Memory::Memory(std::int64_t bytes, const std::string& name) : bytes_(bytes), mapping_(MAP_FAILED) {
+Memory::Memory(std::int64_t bytes, const std::string& name, Pages pages)
+    : bytes_(bytes), mapping_(MAP_FAILED) {
   require(bytes >= 0, ErrorKind::Internal, "{}: {} bytes of memory asked for", name, bytes);
   const std::size_t rounded = (static_cast<std::size_t>(bytes) + kHugePage) / kHugePage * kHugePage;
   mapped_bytes_ = rounded + kHugePage;
-  if (static_cast<double>(mapped_bytes_) < physical_bytes()) {
-    mapping_ =
-        mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const bool all = pages == Pages::All;
+  if (!all || static_cast<double>(mapped_bytes_) < physical_bytes()) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (all ? 0 : MAP_NORESERVE);
+    mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, flags, -1, 0);
   }
   require(mapping_ != MAP_FAILED, ErrorKind::Device,
           "{}: cannot get {:.3f} GiB of memory; this machine has {:.1f} GiB in all: make the model "

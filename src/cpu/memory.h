@@ -11,7 +11,12 @@ namespace flywheel::cpu {
 // name, the size and what the machine has if there is not enough.
 class Memory final : public DeviceMemory {
  public:
-  Memory(std::int64_t bytes, const std::string& name);
+  enum class Pages : std::uint8_t {
+    All,
+    OnWrite,  // the machine may have less than is asked for
+  };
+
+  Memory(std::int64_t bytes, const std::string& name, Pages pages = Pages::All);
   ~Memory() override;
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;

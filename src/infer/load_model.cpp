@@ -6,100 +6,15 @@
 #include <set>
 
 #include "core/error.h"
-#include "core/file_io.h"
-#include "core/interleaved_rows.h"
+#include "core/log.h"
 #include "core/system_memory.h"
+#include "infer/load_parameter.h"
 #include "infer/model_weights.h"
+#include "infer/weight_stream.h"
 #include "model/parameters.h"
 
 namespace flywheel {
 namespace {
-
-constexpr std::int64_t kChunk = std::int64_t{1} << 20;  // elements
-
-StoredType stored(DType dtype) {
-  switch (dtype) {
-    case DType::BF16:
-      return StoredType::BF16;
-    case DType::F16:
-      return StoredType::F16;
-    case DType::Q8_0:
-    case DType::Q8_0x16:
-      return StoredType::Q8_0;
-    default:
-      return StoredType::F32;
-  }
-}
-
-// Rows of a file's tensor as the model keeps them: copied where the types are the same.
-class RowReader {
- public:
-  RowReader(const WeightsSource& weights, const StoredTensor& tensor, DType kept)
-      : weights_(weights),
-        tensor_(tensor),
-        type_(stored(kept)),
-        interleaved_(kept == DType::Q8_0x16) {}
-
-  std::int64_t row_bytes() const {
-    const BlockSize block = block_of(type_);
-    return width() / block.elements * block.bytes;
-  }
-
-  // If they are interleaved, whole groups: a last one that is not is filled up with zeros.
-  std::span<const std::byte> read(std::int64_t begin, std::int64_t rows) {
-    read_in_order(begin, rows);
-    if (!interleaved_) return bytes_;
-    const std::int64_t whole = (rows + kInterleavedRows - 1) / kInterleavedRows * kInterleavedRows;
-    bytes_.resize(static_cast<std::size_t>(whole * row_bytes()));
-    groups_.resize(bytes_.size());
-    for (std::int64_t row = 0; row < whole; row += kInterleavedRows) {
-      interleave_rows(bytes_.data() + row * row_bytes(), width(),
-                      groups_.data() + row * row_bytes());
-    }
-    return groups_;
-  }
-
-  std::int64_t width() const { return std::max<std::int64_t>(1, tensor_.row_elements()); }
-
- private:
-  void read_in_order(std::int64_t begin, std::int64_t rows) {
-    bytes_.resize(static_cast<std::size_t>(rows * row_bytes()));
-    if (tensor_.type == type_) {
-      for (std::int64_t i = 0; i < rows; ++i) {
-        const auto row = tensor_.row(begin + i);
-        std::copy(row.begin(), row.end(), bytes_.begin() + i * row_bytes());
-      }
-    } else {
-      floats_.resize(static_cast<std::size_t>(rows * width()));
-      weights_.read_rows(tensor_, begin, floats_);
-      from_floats(type_, floats_, bytes_.data());
-    }
-  }
-
-  const WeightsSource& weights_;
-  const StoredTensor& tensor_;
-  StoredType type_;
-  bool interleaved_;
-  std::vector<float> floats_;
-  std::vector<std::byte> bytes_;
-  std::vector<std::byte> groups_;
-};
-
-void load_parameter(const WeightsSource& weights, const Parameter& parameter, Backend& backend) {
-  const StoredTensor& tensor = find_tensor(weights, parameter.name, parameter.shape);
-  const TensorView& value = parameter.value;
-  RowReader reader(weights, tensor, value.dtype);
-  const std::int64_t chunk =
-      std::max<std::int64_t>(1, kChunk / reader.width() / kInterleavedRows) * kInterleavedRows;
-  for (std::int64_t begin = 0; begin < tensor.rows(); begin += chunk) {
-    const auto bytes = reader.read(begin, std::min(chunk, tensor.rows() - begin));
-    const std::int64_t rows = static_cast<std::int64_t>(bytes.size()) / reader.row_bytes();
-    const TensorView part(value.data + begin * reader.row_bytes(), value.dtype,
-                          {rows * reader.width()}, value.device);
-    backend.upload(part, bytes.data());
-  }
-  release_mapped(tensor.bytes);
-}
 
 // How the matrices of a file are kept without a loss, if all are of one kind.
 DType kept_type(const WeightsSource& weights, const ModelConfig& config) {
@@ -112,7 +27,7 @@ DType kept_type(const WeightsSource& weights, const ModelConfig& config) {
   }
   if (types.size() != 1) return DType::F32;
   for (const DType dtype : {DType::BF16, DType::F16, DType::Q8_0}) {
-    if (types.contains(stored(dtype))) return dtype;
+    if (types.contains(stored_as(dtype))) return dtype;
   }
   return DType::F32;
 }
@@ -121,23 +36,43 @@ double gibibytes(std::int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
+struct MemoryNeed {
+  std::int64_t all = 0;
+  std::int64_t parameters = 0;
+};
+
+MemoryNeed memory_need(const ModelConfig& config, const TransformerLimits& limits) {
+  MemoryNeed need;
+  for (const MemoryLine& line : Transformer::memory(config, limits)) {
+    need.all += line.bytes;
+    if (line.name == "parameters") need.parameters = line.bytes;
+  }
+  return need;
+}
+
 }  // namespace
 
-void require_memory(const ModelConfig& config, const TransformerLimits& limits) {
+std::optional<std::int64_t> room_for_units(const ModelConfig& config,
+                                           const TransformerLimits& limits) {
   const auto available = available_memory();
-  if (!available) return;
-  std::int64_t needed = 0;
-  std::int64_t parameters = 0;
-  for (const MemoryLine& line : Transformer::memory(config, limits)) {
-    needed += line.bytes;
-    if (line.name == "parameters") parameters = line.bytes;
-  }
-  require(needed <= *available, ErrorKind::Device,
+  const MemoryNeed need = memory_need(config, limits);
+  if (!available || need.all <= *available) return {};
+  const UnitSizes sizes = unit_sizes(lay_out_parameters(with_defaults(config), limits.weights));
+  const std::int64_t others = need.all - sizes.units;
+  const std::int64_t room = *available / 8 * 7 - others;  // the rest is for the system's cache
+  require(sizes.largest <= room, ErrorKind::Device,
           "the model needs {:.2f} GiB (parameters in {} {:.2f} GiB, activations for {} tokens "
-          "{:.2f} GiB), but {:.2f} GiB are available: take a smaller model, fewer tokens or "
-          "--weights q8_0",
-          gibibytes(needed), name_of(limits.weights), gibibytes(parameters), limits.max_tokens,
-          gibibytes(needed - parameters), gibibytes(*available));
+          "{:.2f} GiB), or {:.2f} GiB with one layer at a time, but {:.2f} GiB are available: take "
+          "a smaller model, fewer tokens or --weights q8_0",
+          gibibytes(need.all), name_of(limits.weights), gibibytes(need.parameters),
+          limits.max_tokens, gibibytes(need.all - need.parameters),
+          gibibytes(others + sizes.largest), gibibytes(*available));
+  log::warning(
+      "the model needs {:.2f} GiB, {:.2f} are available: of its {} ({:.2f} GiB) {:.2f} GiB are "
+      "kept at a time, and the others read from the file when they are needed",
+      gibibytes(need.all), gibibytes(*available), config.experts.count > 0 ? "experts" : "layers",
+      gibibytes(sizes.units), gibibytes(room));
+  return room;
 }
 
 DType weights_type(const WeightsSource& weights, const ModelConfig& config,
@@ -162,9 +97,25 @@ void load_weights(Transformer& model, Backend& backend, const WeightsSource& wei
 std::unique_ptr<Transformer> load_transformer(const WeightsSource& weights,
                                               const ModelConfig& config, Backend& backend,
                                               const TransformerLimits& limits) {
-  require_memory(config, limits);
+  const auto room = room_for_units(config, limits);
+  if (room) return stream_transformer(weights, config, backend, limits, *room);
   auto model = std::make_unique<Transformer>(config, backend, limits);
   load_weights(*model, backend, weights);
+  return model;
+}
+
+std::unique_ptr<Transformer> stream_transformer(const WeightsSource& weights,
+                                                const ModelConfig& config, Backend& backend,
+                                                TransformerLimits limits, std::int64_t room) {
+  limits.streamed = true;
+  auto model = std::make_unique<Transformer>(config, backend, limits);
+  std::set<std::string> used;
+  for (const Parameter& parameter : model->parameters()) used.insert(parameter.name);
+  require_all_used(weights, used, model->config());
+  auto stream = std::make_shared<WeightStream>(weights, *model, backend, room);
+  model->stream_weights([stream](std::int64_t layer, std::span<const std::int32_t> experts) {
+    stream->need(layer, experts);
+  });
   return model;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,15 +42,22 @@ OpenedModel open_model(const std::filesystem::path& path);
 DType weights_type(const WeightsSource& weights, const ModelConfig& config,
                    const std::string& wanted);
 
-// What a Transformer of these limits allocates, held against the memory that is available. Error
-// Device with both figures if it does not fit.
-void require_memory(const ModelConfig& config, const TransformerLimits& limits);
+// What a Transformer of these limits allocates, held against the memory that is available. Nothing
+// if it fits; else the bytes that are left for units of it (weight_stream.h), and a warning. Error
+// Device with the figures if that is not enough.
+std::optional<std::int64_t> room_for_units(const ModelConfig& config,
+                                           const TransformerLimits& limits);
 
-// A model that is ready for use, after require_memory(). `config` may differ from the file's in its
-// attention.
+// A model that is ready for use, on the CPU; where memory has no room for it, a streamed one, which
+// `weights` must outlive. `config` may differ from the file's in its attention.
 std::unique_ptr<Transformer> load_transformer(const WeightsSource& weights,
                                               const ModelConfig& config, Backend& backend,
                                               const TransformerLimits& limits);
+
+// The same, streamed with `room` bytes for units.
+std::unique_ptr<Transformer> stream_transformer(const WeightsSource& weights,
+                                                const ModelConfig& config, Backend& backend,
+                                                TransformerLimits limits, std::int64_t room);
 
 // Fills the parameters. Error Data names the file and the tensor that is missing, has another shape
 // or is not one of this model's.

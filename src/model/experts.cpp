@@ -1,13 +1,27 @@
+#include <vector>
+
 #include "model/layer.h"
 
 namespace flywheel {
 
 Experts::Experts(const ModelConfig& config, const LayerSlots& slots, const ParameterSlabs& slabs)
-    : per_token_(config.experts.per_token),
+    : layer_(slots.index),
+      per_token_(config.experts.per_token),
       normalize_(config.experts.normalize),
       router_(slots.router, slabs),
       in_(slabs.value(slots.experts_in.weight)),
       out_(slabs.value(slots.experts_out.weight)) {}
+
+// Those that have rows.
+void Experts::need_chosen(const Pass& pass, const TensorView& offsets) const {
+  std::vector<std::int32_t> begins(static_cast<std::size_t>(offsets.elements()));
+  pass.backend.download(begins.data(), offsets);
+  std::vector<std::int32_t> chosen;
+  for (std::size_t e = 0; e + 1 < begins.size(); ++e) {
+    if (begins[e] < begins[e + 1]) chosen.push_back(static_cast<std::int32_t>(e));
+  }
+  (*pass.weights_needed)(layer_, chosen);
+}
 
 void Experts::forward(const Pass& pass, const LayerBuffers& layer) const {
   const ExpertBuffers& buffers = layer.experts;
@@ -26,6 +40,7 @@ void Experts::forward(const Pass& pass, const LayerBuffers& layer) const {
                                     .offsets = offsets,
                                     .logits = pass.matrix(buffers.logits),
                                     .normalize = normalize_});
+  if (pass.weights_needed != nullptr) need_chosen(pass, offsets);
   ops::embedding_forward(pass.backend, {.out = grouped(buffers.in), .ids = rows, .table = x});
   ops::grouped_matmul(pass.backend, {.out = grouped(layer.mlp_in),
                                      .a = grouped(buffers.in),

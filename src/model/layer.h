@@ -5,6 +5,7 @@
 #include "attention/plan.h"
 #include "model/activations.h"
 #include "model/modules.h"
+#include "model/transformer.h"
 
 namespace flywheel {
 
@@ -22,6 +23,7 @@ struct Pass {
   TensorView slots;                   // [T], of the key-value cache; empty: nothing is cached
   bool decode = false;                // rows are new tokens, one a sequence, that read the cache
   DecodeAttention decode_attention = DecodeAttention::Full;
+  const WeightsNeeded* weights_needed = nullptr;  // null: all weights are in memory
 
   const ModelBuffers& buffers() const { return memory.buffers(); }
   TensorView matrix(const Buffer& buffer) const { return memory.matrix(buffer, tokens); }
@@ -79,6 +81,9 @@ class Experts {
   void project(const Pass& pass, const LayerBuffers& layer) const;  // into `branch`
 
  private:
+  void need_chosen(const Pass& pass, const TensorView& offsets) const;
+
+  std::int64_t layer_;
   std::int64_t per_token_;
   bool normalize_;
   Linear router_;

@@ -43,9 +43,12 @@ class LayoutBuilder {
     const auto layers = resolve_layers(config_);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const std::string prefix = fmt::format("{}{}.{}.", root, gpt2_ ? "h" : "layers", i);
+      layer_ = static_cast<std::int64_t>(i);
       layout_.layers.push_back(layer(prefix, layers[i]));
+      layout_.layers.back().index = layer_;
       end_bucket();
     }
+    layer_ = -1;
     layout_.final_norm = norm(root + (gpt2_ ? "ln_f" : "norm"));
     layout_.head =
         config_.tie_embeddings ? layout_.embedding : table("lm_head", config_.vocab_size, padding);
@@ -58,6 +61,7 @@ class LayoutBuilder {
            DType dtype = DType::F32) {
     const Slot slot{layout_.bytes, shape, dtype};
     layout_.specs.push_back({name, slot, shape.rank() == 2, value, std});
+    layout_.specs.back().layer = layer_;
     layout_.bytes += bytes_of(dtype, shape.elements());
     return slot;
   }
@@ -106,6 +110,7 @@ class LayoutBuilder {
   struct Part {
     std::string name;
     std::int64_t out;
+    std::int64_t expert = -1;
   };
   // Several projections of one input, side by side.
   LinearSlot linear(const std::vector<Part>& parts, std::int64_t in, bool in_out, bool bias,
@@ -118,6 +123,7 @@ class LayoutBuilder {
       const Shape shape = in_out ? Shape{in, part.out} : Shape{part.out, in};
       float32 ? add(part.name + ".weight", shape, 0, std)
               : add_matrix(part.name + ".weight", shape, std);
+      layout_.specs.back().expert = part.expert;
       out += part.out;
     }
     slot.weight = {weight_offset, in_out ? Shape{in, out} : Shape{out, in},
@@ -183,9 +189,9 @@ class LayoutBuilder {
     std::vector<Part> out;
     for (std::int64_t e = 0; e < config_.experts.count; ++e) {
       const std::string expert = fmt::format("{}experts.{}.", mlp, e);
-      in.push_back({expert + "gate_proj", f});
-      in.push_back({expert + "up_proj", f});
-      out.push_back({expert + "down_proj", d});
+      in.push_back({expert + "gate_proj", f, e});
+      in.push_back({expert + "up_proj", f, e});
+      out.push_back({expert + "down_proj", d, e});
     }
     slots.experts_in = linear(in, d, false, false, std_);
     slots.experts_out = linear(out, f, false, false, residual_std);
@@ -195,6 +201,7 @@ class LayoutBuilder {
   const DType matrices_;
   bool gpt2_;
   float std_;
+  std::int64_t layer_ = -1;  // that is laid out
   ParameterLayout layout_;
 };
 

@@ -37,6 +37,7 @@ struct NormSlot {
 
 // Neighbours in the slab are one matrix here: q|k|v, gate|up, and the two gates of a gated layer.
 struct LayerSlots {
+  std::int64_t index = 0;
   NormSlot attention_norm;
   LinearSlot qkv;
   Slot q_norm;
@@ -57,8 +58,10 @@ struct ParameterSpec {
   Slot slot;  // of the named part
   bool decay = false;
   float initial_value = 0;
-  float initial_std = 0;   // of a normal distribution around initial_value
-  bool is_matrix = false;  // in the type that matrices are kept in
+  float initial_std = 0;     // of a normal distribution around initial_value
+  bool is_matrix = false;    // in the type that matrices are kept in
+  std::int64_t layer = -1;   // whose it is; -1: of no layer
+  std::int64_t expert = -1;  // of the layer; -1: of none
 };
 
 // Every parameter's name, shape and place; a function of the config alone.

@@ -30,6 +30,8 @@ ModelConfig checked(const ModelConfig& config, const TransformerLimits& limits) 
           config.experts.count);
   require(limits.max_attention_rows == 0 || !limits.training, ErrorKind::Internal,
           "sequences that share tokens are for inference");
+  require(!limits.streamed || !limits.training, ErrorKind::Internal,
+          "weights are streamed for inference");
   require(limits.weights == DType::F32 || !limits.training, ErrorKind::Config,
           "weights are trained in f32, not in {}", name_of(limits.weights));
   require(limits.precision == Precision::Float32 || limits.training, ErrorKind::Config,
@@ -55,7 +57,8 @@ Transformer::Impl::Impl(const ModelConfig& model_config, Backend& device,
       plans(resolve_layers(config), backend, limits),
       host_losses(static_cast<std::size_t>(limits.max_tokens)),
       cached(static_cast<std::size_t>(limits.cache_slots)) {
-  parameter_memory = backend.allocate(layout.bytes, "parameters");
+  parameter_memory = limits.streamed ? backend.reserve(layout.bytes, "parameters")
+                                     : backend.allocate(layout.bytes, "parameters");
   if (limits.training) {
     gradient_memory = backend.allocate(layout.bytes, "gradients");
   }
@@ -75,7 +78,8 @@ void Transformer::Impl::list_parameters() {
   const ParameterSlabs memories = slabs();
   for (const ParameterSpec& spec : layout.specs) {
     parameters.push_back({spec.name, spec.slot.shape, memories.value(spec.slot),
-                          memories.gradient(spec.slot), memories.copy(spec.slot), spec.decay});
+                          memories.gradient(spec.slot), memories.copy(spec.slot), spec.decay,
+                          spec.layer, spec.expert});
   }
 }
 
@@ -176,6 +180,11 @@ TensorView Transformer::rounded_slab() const {
 
 std::span<const SlabRange> Transformer::buckets() const {
   return impl_->buckets;
+}
+
+void Transformer::stream_weights(WeightsNeeded needed) {
+  require(impl_->limits.streamed, ErrorKind::Internal, "this model's weights are in memory");
+  impl_->weights_needed = std::move(needed);
 }
 
 void Transformer::zero_gradients() {

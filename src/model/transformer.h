@@ -23,6 +23,8 @@ struct Parameter {
   TensorView grad;     // empty in an inference-only model
   TensorView rounded;  // the bf16 copy that passes read; empty unless the precision is bfloat16
   bool decay = false;  // weight decay applies (matrices only)
+  std::int64_t layer = -1;  // as in ParameterSpec
+  std::int64_t expert = -1;
 };
 
 // What is kept from forward for backward. All policies give the same bits.
@@ -57,10 +59,13 @@ struct TransformerLimits {
   std::int64_t cache_slots = 0;   // sequences of the key-value cache; 0: none, no decoding
   std::int64_t cache_length = 0;  // tokens of each
   // How the weights of products and the embedding are kept: F32, or for inference F16, BF16 or
-  // Q8_0. Arithmetic is in float32, with the bits that the same values in F32 give; only decoding
-  // with Q8_0 may multiply integers, as exactly (Backend::interleaves_weights).
+  // Q8_0. Arithmetic is in float32, with the bits that the same values in F32 give, or, with
+  // Q8_0, as exactly.
   DType weights = DType::F32;
   Precision precision = Precision::Float32;  // of training
+  // For inference: memory for parameters is only reserved (Backend::reserve), and
+  // Transformer::stream_weights() says who brings a layer's before they are read.
+  bool streamed = false;
 };
 
 // Of activations.
@@ -131,6 +136,10 @@ using BucketReady = std::function<void(std::size_t bucket)>;
 // the number of heads, or of all heads' channels.
 using GateVisitor = std::function<void(std::int64_t layer, std::span<const float> logits)>;
 
+// A pass is about to read parameters of a layer: those of `experts`, or, without any, all others.
+using WeightsNeeded =
+    std::function<void(std::int64_t layer, std::span<const std::int32_t> experts)>;
+
 class Transformer {
  public:
   // Allocates everything; nothing is allocated in a pass.
@@ -152,6 +161,8 @@ class Transformer {
   // Makes the bf16 copies as update number `update` of the optimizer does; 0: to the nearest. For
   // weights that came from elsewhere. Nothing to do in float32.
   void round_weights(std::uint64_t seed, std::int64_t update);
+  // Who is called in every pass from now on, if `limits` say that weights are streamed.
+  void stream_weights(WeightsNeeded needed);
   void zero_gradients();
 
   // Adds the gradient of loss_scale * sum of losses (+ z-loss) to the gradients. Returns the sum of

@@ -71,7 +71,8 @@ Pass Transformer::Impl::begin_decode(std::span<const std::int32_t> tokens,
           .sin = sin,
           .slots = device_slots,
           .decode = true,
-          .decode_attention = attention};
+          .decode_attention = attention,
+          .weights_needed = weights_needed ? &weights_needed : nullptr};
 }
 
 void Transformer::prefill(const PackedTokens& prompts, const PermutationDraw& draw,

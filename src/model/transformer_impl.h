@@ -58,6 +58,7 @@ struct Transformer::Impl {
   TensorView embedding, dembedding, positions, dpositions, head, dhead;
   std::vector<Layer> layers;
   Norm final_norm;
+  WeightsNeeded weights_needed;  // or empty
   std::vector<float> host_losses;
   std::vector<std::int32_t> cached;  // tokens in each slot of the key-value cache
 };

@@ -21,7 +21,8 @@ Pass Transformer::Impl::begin(const PackedTokens& tokens, const PermutationDraw&
             .attention_tokens = count,
             .attention_positions = memory.vector(buffers.positions, count),
             .cos = cos,
-            .sin = sin};
+            .sin = sin,
+            .weights_needed = weights_needed ? &weights_needed : nullptr};
   if (!tokens.attention_rows.empty()) share_tokens(pass, tokens);
   return pass;
 }
@@ -64,6 +65,11 @@ void Transformer::Impl::forward(const Pass& pass, const GateVisitor& visit_gates
                                    .position_table = positions,
                                    .positions = pass.positions});
   const NormBuffers& first = layers[0].buffers.attention_norm;
+  const auto need = [&](std::size_t layer) {
+    if (layer == layers.size() || pass.weights_needed == nullptr) return;
+    (*pass.weights_needed)(static_cast<std::int64_t>(layer), {});
+  };
+  need(0);
   layers[0].attention_norm.forward(backend, pass.matrix(first.out), pass.statistics(first), x);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const Layer& layer = layers[i];
@@ -76,6 +82,7 @@ void Transformer::Impl::forward(const Pass& pass, const GateVisitor& visit_gates
                                branch, x);
     layer.mlp.forward(pass, layer.buffers);
     layer.mlp.project(pass, layer.buffers);
+    need(i + 1);
     const bool last = i + 1 == layers.size();
     const Norm& next_norm = last ? final_norm : layers[i + 1].attention_norm;
     const NormBuffers& next = last ? buffers.final_norm : layers[i + 1].buffers.attention_norm;

@@ -139,18 +139,23 @@ CommandResult generate(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("a model of 30B parameters that does not fit is refused with both figures") {
+TEST_CASE("a model of 30B parameters runs with some of its experts in memory, or is refused") {
   const TemporaryFolder folder;
   write_model(folder.path(), qwen3_config(true));
   const CommandResult result = generate(folder.path());
   INFO(result.output);
-  if (result.exit_code == 0) {
+  if (result.output.find("the model needs 57.0") == std::string::npos) {
     WARN("skipped: this machine has room for it");
     return;
   }
-  CHECK(result.output.starts_with("generate: error: the model needs 5"));
-  CHECK(result.output.find("parameters in bf16 56.8") != std::string::npos);
-  CHECK(result.output.find("GiB are available: take a smaller model") != std::string::npos);
+  if (result.exit_code == 0) {
+    CHECK(result.output.starts_with("warning: the model needs 57.0"));
+    CHECK(result.output.find("of its experts (54.00 GiB)") != std::string::npos);
+  } else {
+    CHECK(result.output.starts_with("generate: error: the model needs 57.0"));
+    CHECK(result.output.find("parameters in bf16 56.8") != std::string::npos);
+    CHECK(result.output.find("with one layer at a time") != std::string::npos);
+  }
 }
 
 TEST_CASE("a model of 8B parameters reads 256 tokens and writes 8 within 24 GiB") {

@@ -176,6 +176,6 @@ TEST_CASE("a model that does not fit into memory is refused with the figure", "[
   config.heads = 512;
   config.layers = 100;
   const std::string message =
-      error_of([&] { require_memory(config, {.max_tokens = 128, .max_sequences = 1}); });
+      error_of([&] { room_for_units(config, {.max_tokens = 128, .max_sequences = 1}); });
   REQUIRE(contains(message, "GiB are available"));
 }
