@@ -15,6 +15,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 
 #include "cpu/amx_tiles.h"

@@ -48,8 +48,8 @@ DType weights_type(const WeightsSource& weights, const ModelConfig& config,
 std::optional<std::int64_t> room_for_units(const ModelConfig& config,
                                            const TransformerLimits& limits);
 
-// A model that is ready for use, on the CPU; where memory has no room for it, a streamed one, which
-// `weights` must outlive. `config` may differ from the file's in its attention.
+// A model that is ready for use, on the CPU; where memory has no room for it, a streamed one.
+// `config` may differ from the file's in its attention.
 std::unique_ptr<Transformer> load_transformer(const WeightsSource& weights,
                                               const ModelConfig& config, Backend& backend,
                                               const TransformerLimits& limits);

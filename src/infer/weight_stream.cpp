@@ -37,18 +37,18 @@ UnitSizes unit_sizes(const ParameterLayout& layout) {
   return sizes;
 }
 
-WeightStream::WeightStream(const WeightsSource& weights, const Transformer& model, Backend& backend,
+WeightStream::WeightStream(WeightsSource weights, const Transformer& model, Backend& backend,
                            std::int64_t room)
-    : weights_(weights),
+    : weights_(std::move(weights)),
       backend_(backend),
       room_(room),
       has_experts_(any_experts(model.parameters())) {
   for (const Parameter& parameter : model.parameters()) {
     if (!in_unit(parameter.layer, parameter.expert, has_experts_)) {
-      load_parameter(weights, parameter, backend);
+      load_parameter(weights_, parameter, backend);
       continue;
     }
-    find_tensor(weights, parameter.name, parameter.shape);  // now is the time for errors
+    find_tensor(weights_, parameter.name, parameter.shape);  // now is the time for errors
     Unit& unit = units_[{parameter.layer, parameter.expert}];
     unit.parameters.push_back(&parameter);
     unit.bytes += parameter.value.bytes();

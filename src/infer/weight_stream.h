@@ -25,8 +25,8 @@ UnitSizes unit_sizes(const ParameterLayout& layout);
 // them, and stay until their room is needed.
 class WeightStream {
  public:
-  // `weights` and `model` outlive it. `room` is for units, at least UnitSizes::largest.
-  WeightStream(const WeightsSource& weights, const Transformer& model, Backend& backend,
+  // `model` outlives it. `room` is for units, at least UnitSizes::largest.
+  WeightStream(WeightsSource weights, const Transformer& model, Backend& backend,
                std::int64_t room);
 
   void need(std::int64_t layer, std::span<const std::int32_t> experts);  // WeightsNeeded
@@ -46,7 +46,7 @@ class WeightStream {
   void make_room(std::int64_t bytes);
   void prefetch_after(std::int64_t layer) const;
 
-  const WeightsSource& weights_;
+  const WeightsSource weights_;
   Backend& backend_;
   const std::int64_t room_;
   std::map<Key, Unit> units_;
