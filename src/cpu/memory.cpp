@@ -36,7 +36,7 @@ Memory::Memory(std::int64_t bytes, const std::string& name, Pages pages)
           name, gibibytes(static_cast<double>(bytes)), gibibytes(physical_bytes()));
   const auto address = reinterpret_cast<std::uintptr_t>(mapping_);
   data_ = static_cast<std::byte*>(mapping_) + (kHugePage - address % kHugePage) % kHugePage;
-  madvise(data_, rounded, MADV_HUGEPAGE);
+  madvise(data_, rounded, all ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 Memory::~Memory() {

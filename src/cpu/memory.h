@@ -13,7 +13,7 @@ class Memory final : public DeviceMemory {
  public:
   enum class Pages : std::uint8_t {
     All,
-    OnWrite,  // the machine may have less than is asked for
+    OnWrite,  // small ones, since the machine may have less than is asked for
   };
 
   Memory(std::int64_t bytes, const std::string& name, Pages pages = Pages::All);
