@@ -114,7 +114,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
-void release_pages(std::span<const std::byte> bytes) {
+void release_mapped(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
   const std::uintptr_t first = (begin + page - 1) / page * page;
@@ -127,6 +127,10 @@ void prefetch_mapped(std::span<const std::byte> bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
   const std::uintptr_t first = begin / page * page;
   ::madvise(reinterpret_cast<void*>(first), begin + bytes.size() - first, MADV_WILLNEED);  // NOLINT
+}
+
+void discard_pages(std::span<std::byte> bytes) {
+  release_mapped(bytes);  // the system's call is the same for either kind
 }
 
 FileWriter::FileWriter(const std::filesystem::path& path)

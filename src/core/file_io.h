@@ -42,12 +42,15 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// Whole pages leave this process and no longer count as its memory. The next read brings those of a
-// MappedFile back; those of other memory have zeros then.
-void release_pages(std::span<const std::byte> bytes);
+// Of a MappedFile: its whole pages leave this process, so that they no longer count as its memory;
+// the next read brings them back.
+void release_mapped(std::span<const std::byte> bytes);
 
 // Of a MappedFile: the system begins to read it, without a wait.
 void prefetch_mapped(std::span<const std::byte> bytes);
+
+// Of memory that is no file's: its whole pages are given back, and are zeros when they are read.
+void discard_pages(std::span<std::byte> bytes);
 
 // A file written from start to end through a buffer. close() reports what the disk refused; a
 // writer that is destroyed without close() leaves an incomplete file behind.

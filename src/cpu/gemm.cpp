@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/error.h"
 #include "cpu/gemm_operand.h"
 #include "cpu/kernels.h"
 #include "cpu/matrix_units.h"
@@ -91,10 +92,8 @@ struct Partition {
 
 template <class Kernel>
 void pack_b(const FloatWeights& weights, const PanelOfB& panel, float* /*scratch*/, float* out) {
-  const std::int64_t row = panel.transposed ? panel.first : panel.k;
-  const std::int64_t column = panel.transposed ? panel.k : panel.first;
-  const auto* from =
-      reinterpret_cast<const float*>(weights.row(row) + FloatWeights::offset(column));
+  const std::byte* begin = weights.row(panel.row()) + FloatWeights::offset(panel.column());
+  const auto* from = reinterpret_cast<const float*>(begin);
   const std::int64_t stride = weights.stride();
   const Operand operand{from, panel.transposed ? stride : 1, panel.transposed ? 1 : stride};
   Kernel::pack_b(operand, panel.columns, panel.depth, out);
@@ -105,12 +104,11 @@ template <class Kernel, class Weights>
 void pack_b(const Weights& weights, const PanelOfB& panel, float* scratch, float* out) {
   const std::int64_t rows = panel.transposed ? panel.columns : panel.depth;
   const std::int64_t width = panel.transposed ? panel.depth : panel.columns;
-  const std::int64_t row = panel.transposed ? panel.first : panel.k;
-  const std::int64_t column = panel.transposed ? panel.k : panel.first;
   const std::int64_t stride = panel.transposed ? panel.depth : Kernel::kColumns;
   for (std::int64_t r = 0; r < rows; ++r) {
     for_vectors(width, [&](std::int64_t i, auto lanes) HWY_ATTR {
-      lanes.store(load_weights(weights, lanes, row + r, column + i), scratch + r * stride + i);
+      lanes.store(load_weights(weights, lanes, panel.row() + r, panel.column() + i),
+                  scratch + r * stride + i);
     });
   }
   const Operand operand{scratch, panel.transposed ? stride : 1, panel.transposed ? 1 : stride};
@@ -138,6 +136,8 @@ void pack_panel_of_b(const Weights& weights, const PanelOfB& panel, float* scrat
     Kernel::pack_weights(weights, panel, out);
   } else if constexpr (requires { &Kernel::pack_b; }) {
     pack_b<Kernel>(weights, panel, scratch, out);
+  } else {
+    fail(ErrorKind::Internal, "a kernel of matmul was chosen for weights that it cannot pack");
   }
 }
 

@@ -23,6 +23,10 @@ struct PanelOfB {
   std::int64_t first, columns;
   std::int64_t k, depth;
 
+  // Where it begins in the matrix.
+  std::int64_t row() const { return transposed ? first : k; }
+  std::int64_t column() const { return transposed ? k : first; }
+
   // Without its first columns and rows.
   PanelOfB from(std::int64_t column, std::int64_t row) const {
     return {transposed, first + column, columns - column, k + row, depth - row};

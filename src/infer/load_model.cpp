@@ -36,42 +36,49 @@ double gibibytes(std::int64_t bytes) {
   return static_cast<double>(bytes) / (1 << 30);
 }
 
-struct MemoryNeed {
-  std::int64_t all = 0;
-  std::int64_t parameters = 0;
-};
+std::int64_t memory_of(const ModelConfig& config, const TransformerLimits& limits) {
+  std::int64_t bytes = 0;
+  for (const MemoryLine& line : Transformer::memory(config, limits)) bytes += line.bytes;
+  return bytes;
+}
 
-MemoryNeed memory_need(const ModelConfig& config, const TransformerLimits& limits) {
-  MemoryNeed need;
-  for (const MemoryLine& line : Transformer::memory(config, limits)) {
-    need.all += line.bytes;
-    if (line.name == "parameters") need.parameters = line.bytes;
-  }
-  return need;
+// Error Data if the file has a tensor that is no parameter.
+void require_no_others(const WeightsSource& weights, const Transformer& model) {
+  std::set<std::string> used;
+  for (const Parameter& parameter : model.parameters()) used.insert(parameter.name);
+  require_all_used(weights, used, model.config());
+}
+
+void warn_of_streaming(const ModelConfig& config, const TransformerLimits& limits,
+                       std::int64_t available, std::int64_t room) {
+  const UnitSizes sizes = unit_sizes(lay_out_parameters(with_defaults(config), limits.weights));
+  log::warning(
+      "the model needs {:.2f} GiB, {:.2f} are available: of its {} ({:.2f} GiB) {:.2f} GiB are "
+      "kept at a time, and the others read from the file when they are needed",
+      gibibytes(memory_of(config, limits)), gibibytes(available),
+      config.experts.count > 0 ? "experts" : "layers", gibibytes(sizes.units), gibibytes(room));
 }
 
 }  // namespace
 
 std::optional<std::int64_t> room_for_units(const ModelConfig& config,
-                                           const TransformerLimits& limits) {
-  const auto available = available_memory();
-  const MemoryNeed need = memory_need(config, limits);
-  if (!available || need.all <= *available) return {};
-  const UnitSizes sizes = unit_sizes(lay_out_parameters(with_defaults(config), limits.weights));
-  const std::int64_t others = need.all - sizes.units;
-  const std::int64_t room = *available / 8 * 7 - others;  // the rest is for the system's cache
-  require(sizes.largest <= room, ErrorKind::Device,
-          "the model needs {:.2f} GiB (parameters in {} {:.2f} GiB, activations for {} tokens "
-          "{:.2f} GiB), or {:.2f} GiB with one layer at a time, but {:.2f} GiB are available: take "
-          "a smaller model, fewer tokens or --weights q8_0",
-          gibibytes(need.all), name_of(limits.weights), gibibytes(need.parameters),
-          limits.max_tokens, gibibytes(need.all - need.parameters),
-          gibibytes(others + sizes.largest), gibibytes(*available));
-  log::warning(
-      "the model needs {:.2f} GiB, {:.2f} are available: of its {} ({:.2f} GiB) {:.2f} GiB are "
-      "kept at a time, and the others read from the file when they are needed",
-      gibibytes(need.all), gibibytes(*available), config.experts.count > 0 ? "experts" : "layers",
-      gibibytes(sizes.units), gibibytes(room));
+                                           const TransformerLimits& limits,
+                                           std::int64_t available) {
+  const std::int64_t all = memory_of(config, limits);
+  if (all <= available) return {};
+  const ParameterLayout layout = lay_out_parameters(with_defaults(config), limits.weights);
+  const UnitSizes sizes = unit_sizes(layout);
+  const std::int64_t others = all - sizes.units;
+  const std::int64_t for_cache = available - available / 8 * 7;  // the system's, of the file
+  const std::int64_t room = available - for_cache - others;
+  require(
+      sizes.largest <= room, ErrorKind::Device,
+      "the model needs {:.2f} GiB (parameters in {} {:.2f} GiB, activations for {} tokens "
+      "{:.2f} GiB), or {:.2f} GiB with one layer at a time and {:.2f} GiB for cached files, but "
+      "{:.2f} GiB are available: take a smaller model, fewer tokens or --weights q8_0",
+      gibibytes(all), name_of(limits.weights), gibibytes(layout.bytes), limits.max_tokens,
+      gibibytes(all - layout.bytes), gibibytes(others + sizes.largest), gibibytes(for_cache),
+      gibibytes(available));
   return room;
 }
 
@@ -85,20 +92,22 @@ DType weights_type(const WeightsSource& weights, const ModelConfig& config,
 }
 
 void load_weights(Transformer& model, Backend& backend, const WeightsSource& weights) {
-  std::set<std::string> used;
   for (const Parameter& parameter : model.parameters()) {
     load_parameter(weights, parameter, backend);
-    used.insert(parameter.name);
   }
-  require_all_used(weights, used, model.config());
+  require_no_others(weights, model);
   backend.synchronize();
 }
 
 std::unique_ptr<Transformer> load_transformer(const WeightsSource& weights,
                                               const ModelConfig& config, Backend& backend,
                                               const TransformerLimits& limits) {
-  const auto room = room_for_units(config, limits);
-  if (room) return stream_transformer(weights, config, backend, limits, *room);
+  if (const auto available = available_memory()) {
+    if (const auto room = room_for_units(config, limits, *available)) {
+      warn_of_streaming(config, limits, *available, *room);
+      return stream_transformer(weights, config, backend, limits, *room);
+    }
+  }
   auto model = std::make_unique<Transformer>(config, backend, limits);
   load_weights(*model, backend, weights);
   return model;
@@ -109,9 +118,7 @@ std::unique_ptr<Transformer> stream_transformer(const WeightsSource& weights,
                                                 TransformerLimits limits, std::int64_t room) {
   limits.streamed = true;
   auto model = std::make_unique<Transformer>(config, backend, limits);
-  std::set<std::string> used;
-  for (const Parameter& parameter : model->parameters()) used.insert(parameter.name);
-  require_all_used(weights, used, model->config());
+  require_no_others(weights, *model);
   auto stream = std::make_shared<WeightStream>(weights, *model, backend, room);
   model->stream_weights([stream](std::int64_t layer, std::span<const std::int32_t> experts) {
     stream->need(layer, experts);

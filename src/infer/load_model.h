@@ -42,14 +42,14 @@ OpenedModel open_model(const std::filesystem::path& path);
 DType weights_type(const WeightsSource& weights, const ModelConfig& config,
                    const std::string& wanted);
 
-// What a Transformer of these limits allocates, held against the memory that is available. Nothing
-// if it fits; else the bytes that are left for units of it (weight_stream.h), and a warning. Error
-// Device with the figures if that is not enough.
+// What a Transformer of these limits allocates, held against `available` bytes. Nothing if it fits;
+// else the bytes that are left for units of it (weight_stream.h). Error Device with the figures if
+// that is not enough.
 std::optional<std::int64_t> room_for_units(const ModelConfig& config,
-                                           const TransformerLimits& limits);
+                                           const TransformerLimits& limits, std::int64_t available);
 
-// A model that is ready for use, on the CPU; where memory has no room for it, a streamed one.
-// `config` may differ from the file's in its attention.
+// A model that is ready for use, on the CPU; where memory has no room for it, a streamed one, with
+// a warning. `config` may differ from the file's in its attention.
 std::unique_ptr<Transformer> load_transformer(const WeightsSource& weights,
                                               const ModelConfig& config, Backend& backend,
                                               const TransformerLimits& limits);

@@ -94,7 +94,7 @@ void load_parameter(const WeightsSource& weights, const Parameter& parameter, Ba
                           {rows * reader.width()}, value.device);
     backend.upload(part, bytes.data());
   }
-  release_pages(tensor.bytes);
+  release_mapped(tensor.bytes);
 }
 
 }  // namespace flywheel

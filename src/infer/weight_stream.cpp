@@ -33,7 +33,6 @@ UnitSizes unit_sizes(const ParameterLayout& layout) {
     sizes.units += bytes;
     sizes.largest = std::max(sizes.largest, layers[spec.layer] += bytes);
   }
-  sizes.always = layout.bytes - sizes.units;
   return sizes;
 }
 
@@ -48,7 +47,8 @@ WeightStream::WeightStream(WeightsSource weights, const Transformer& model, Back
       load_parameter(weights_, parameter, backend);
       continue;
     }
-    find_tensor(weights_, parameter.name, parameter.shape);  // now is the time for errors
+    // Now is the time for errors.
+    weights_.require_supported(find_tensor(weights_, parameter.name, parameter.shape));
     Unit& unit = units_[{parameter.layer, parameter.expert}];
     unit.parameters.push_back(&parameter);
     unit.bytes += parameter.value.bytes();
@@ -95,7 +95,7 @@ void WeightStream::make_room(std::int64_t bytes) {
             room_);
     for (const Parameter* parameter : victim->parameters) {
       const TensorView& value = parameter->value;
-      release_pages({value.data, static_cast<std::size_t>(value.bytes())});
+      discard_pages({value.data, static_cast<std::size_t>(value.bytes())});
     }
     victim->resident = false;
     resident_bytes_ -= victim->bytes;

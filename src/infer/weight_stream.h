@@ -12,10 +12,9 @@
 
 namespace flywheel {
 
-// Bytes of a model's parameters: a unit is a layer or, in a mixture of experts, one of its experts;
-// the rest of such a model, embeddings and head belong to none.
+// Bytes of a model's units: a unit is a layer or, in a mixture of experts, one of its experts; the
+// rest of such a model, embeddings and head belong to none.
 struct UnitSizes {
-  std::int64_t always = 0;   // of no unit
   std::int64_t units = 0;    // all of them
   std::int64_t largest = 0;  // those that a pass may need at the same time
 };
@@ -25,7 +24,7 @@ UnitSizes unit_sizes(const ParameterLayout& layout);
 // them, and stay until their room is needed.
 class WeightStream {
  public:
-  // `model` outlives it. `room` is for units, at least UnitSizes::largest.
+  // `model` and `backend` outlive it. `room` is for units, at least UnitSizes::largest.
   WeightStream(WeightsSource weights, const Transformer& model, Backend& backend,
                std::int64_t room);
 

@@ -187,6 +187,12 @@ void Transformer::stream_weights(WeightsNeeded needed) {
   impl_->weights_needed = std::move(needed);
 }
 
+const WeightsNeeded* Transformer::Impl::needed_weights() const {
+  if (!limits.streamed) return nullptr;
+  require(weights_needed != nullptr, ErrorKind::Internal, "nobody brings the streamed weights");
+  return &weights_needed;
+}
+
 void Transformer::zero_gradients() {
   ops::fill(impl_->backend, {.x = gradient_slab(), .value = 0});
 }

@@ -142,7 +142,7 @@ using WeightsNeeded =
 
 class Transformer {
  public:
-  // Allocates everything; nothing is allocated in a pass.
+  // Allocates everything; nothing is allocated in a pass but by streamed weights.
   Transformer(const ModelConfig& config, Backend& backend, const TransformerLimits& limits);
   ~Transformer();
 

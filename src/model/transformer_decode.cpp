@@ -72,7 +72,7 @@ Pass Transformer::Impl::begin_decode(std::span<const std::int32_t> tokens,
           .slots = device_slots,
           .decode = true,
           .decode_attention = attention,
-          .weights_needed = weights_needed ? &weights_needed : nullptr};
+          .weights_needed = needed_weights()};
 }
 
 void Transformer::prefill(const PackedTokens& prompts, const PermutationDraw& draw,

@@ -25,6 +25,8 @@ struct Transformer::Impl {
   void build_layers();
   void upload_rope();
 
+  // For Pass. Internal error if weights are streamed and nobody brings them.
+  const WeightsNeeded* needed_weights() const;
   Pass begin(const PackedTokens& tokens, const PermutationDraw& draw);
   void share_tokens(Pass& pass, const PackedTokens& tokens);
   void begin_prefill(Pass& pass, const PackedTokens& prompts, std::span<const std::int32_t> slots);
@@ -58,7 +60,7 @@ struct Transformer::Impl {
   TensorView embedding, dembedding, positions, dpositions, head, dhead;
   std::vector<Layer> layers;
   Norm final_norm;
-  WeightsNeeded weights_needed;  // or empty
+  WeightsNeeded weights_needed;
   std::vector<float> host_losses;
   std::vector<std::int32_t> cached;  // tokens in each slot of the key-value cache
 };

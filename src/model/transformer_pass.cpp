@@ -22,7 +22,7 @@ Pass Transformer::Impl::begin(const PackedTokens& tokens, const PermutationDraw&
             .attention_positions = memory.vector(buffers.positions, count),
             .cos = cos,
             .sin = sin,
-            .weights_needed = weights_needed ? &weights_needed : nullptr};
+            .weights_needed = needed_weights()};
   if (!tokens.attention_rows.empty()) share_tokens(pass, tokens);
   return pass;
 }

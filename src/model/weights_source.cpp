@@ -40,11 +40,15 @@ const StoredTensor* WeightsSource::find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-void WeightsSource::read_rows(const StoredTensor& tensor, std::int64_t begin,
-                              std::span<float> out) const {
+void WeightsSource::require_supported(const StoredTensor& tensor) const {
   require(tensor.type != StoredType::Unsupported, ErrorKind::Data,
           "{}: tensor '{}' is {}; supported are {}", path_.string(), tensor.name, tensor.type_name,
           kStoredTypes);
+}
+
+void WeightsSource::read_rows(const StoredTensor& tensor, std::int64_t begin,
+                              std::span<float> out) const {
+  require_supported(tensor);
   const auto width = static_cast<std::size_t>(tensor.row_elements());
   const auto count = width == 0 ? 0 : static_cast<std::int64_t>(out.size() / width);
   require(begin >= 0 && count <= tensor.rows() - begin, ErrorKind::Internal,

@@ -44,6 +44,9 @@ class WeightsSource {
   const std::map<std::string, StoredTensor, std::less<>>& tensors() const { return tensors_; }
   const StoredTensor* find(std::string_view name) const;  // nullptr where absent
 
+  // Error Data if the type is none that can be read.
+  void require_supported(const StoredTensor& tensor) const;
+
   // Rows [begin, begin + out.size() / row_elements) as float32. Error Data if the type is not
   // supported.
   void read_rows(const StoredTensor& tensor, std::int64_t begin, std::span<float> out) const;

@@ -175,7 +175,8 @@ TEST_CASE("a model that does not fit into memory is refused with the figure", "[
   config.intermediate_size = 1 << 18;
   config.heads = 512;
   config.layers = 100;
-  const std::string message =
-      error_of([&] { room_for_units(config, {.max_tokens = 128, .max_sequences = 1}); });
+  const std::string message = error_of([&] {
+    room_for_units(config, {.max_tokens = 128, .max_sequences = 1}, std::int64_t{64} << 30);
+  });
   REQUIRE(contains(message, "GiB are available"));
 }

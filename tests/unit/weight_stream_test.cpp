@@ -1,5 +1,7 @@
 #include "infer/weight_stream.h"
 
+#include <algorithm>
+#include <numeric>
 #include <random>
 
 #include "core/file_io.h"
@@ -8,6 +10,7 @@
 #include "model/sequence_packer.h"
 #include "support/catch.h"
 #include "support/errors.h"
+#include "support/model_cases.h"
 #include "support/test_data.h"
 
 using namespace flywheel;
@@ -49,7 +52,8 @@ std::vector<float> logits_of(Transformer& model) {
 
 // Six layers of random weights, in a file.
 struct DeepModel {
-  explicit DeepModel(Backend& backend) : config(six_layers()), weights("six layers") {
+  explicit DeepModel(Backend& backend, std::int64_t experts = 0)
+      : config(six_layers(experts)), weights("six layers") {
     Transformer model(config, backend, kLimits);
     model.initialize(3);
     const std::byte* begin = model.parameters().front().value.data;
@@ -71,15 +75,12 @@ struct DeepModel {
     }
   }
 
-  static ModelConfig six_layers() {
-    ModelConfig config;
-    config.vocab_size = 64;
+  static ModelConfig six_layers(std::int64_t experts) {
+    ModelConfig config = tiny_model();
+    config.layers = 6;
     config.hidden_size = 64;
     config.intermediate_size = 96;
-    config.layers = 6;
-    config.heads = 4;
-    config.kv_heads = 2;
-    config.max_positions = 64;
+    config.experts = {.count = experts, .per_token = 2, .intermediate_size = 96};
     return config;
   }
 
@@ -87,6 +88,11 @@ struct DeepModel {
   ModelConfig config;
   WeightsSource weights;
 };
+
+bool all_zeros(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(),
+                     [](std::byte byte) { return byte == std::byte{}; });
+}
 
 }  // namespace
 
@@ -165,6 +171,79 @@ TEST_CASE("of experts those are read that were chosen, and the oldest leave", "[
   CHECK(need(1, {1}) == 1);  // in place of 5 or 2
   CHECK(need(0, {1}) == 0);
   CHECK(contains(error_of([&] { need(0, {0, 1, 2, 3}); }), "no room for"));
+}
+
+TEST_CASE("what makes room is given back, and nothing beside it", "[weight_stream]") {
+  constexpr std::int64_t kPage = 4096;
+  for (const std::int64_t experts : {0, 3}) {
+    CAPTURE(experts);
+    const auto backend = make_cpu_backend(1);
+    const DeepModel deep(*backend, experts);
+    Transformer model(deep.config, *backend, streamed(kLimits));
+    WeightStream stream(deep.weights, model, *backend, sizes_of(deep.config).largest);
+    std::vector<std::int32_t> all(static_cast<std::size_t>(experts));
+    std::iota(all.begin(), all.end(), 0);
+    stream.need(0, all);
+    stream.need(1, all);
+    std::int64_t given_back = 0;
+    for (const Parameter& parameter : model.parameters()) {
+      CAPTURE(parameter.name);
+      const std::span<const std::byte> found(parameter.value.data,
+                                             static_cast<std::size_t>(parameter.value.bytes()));
+      const bool in_unit = parameter.layer >= 0 && (experts == 0 || parameter.expert >= 0);
+      if (!in_unit || parameter.layer == 1) {
+        const auto expected = deep.weights.find(parameter.name)->bytes;
+        REQUIRE(std::equal(found.begin(), found.end(), expected.begin(), expected.end()));
+        REQUIRE_FALSE(all_zeros(found));
+      } else if (parameter.layer == 0 && parameter.value.bytes() > 2 * kPage) {
+        REQUIRE(all_zeros(found.subspan(kPage, found.size() - 2 * kPage)));
+        ++given_back;
+      }
+    }
+    CHECK(given_back == (experts == 0 ? 7 : 3 * experts));  // every matrix
+  }
+}
+
+TEST_CASE("the room for layers is what the rest leaves of seven eighths", "[weight_stream]") {
+  for (const std::int64_t experts : {0, 3}) {
+    const ModelConfig config = DeepModel::six_layers(experts);
+    std::int64_t all = 0;
+    for (const MemoryLine& line : Transformer::memory(config, kLimits)) all += line.bytes;
+    const UnitSizes sizes = sizes_of(config);
+    const std::int64_t others = all - sizes.units;
+    const auto room = [&](std::int64_t available) {
+      return room_for_units(config, kLimits, available);
+    };
+    CHECK_FALSE(room(all).has_value());
+    CHECK(room(all - 8) == (all - 8) / 8 * 7 - others);
+    const std::int64_t least = (others + sizes.largest + 6) / 7 * 8;
+    REQUIRE(least < all);
+    CHECK(room(least) >= sizes.largest);
+    CHECK(contains(error_of([&] { room(least - 8); }), "with one layer at a time"));
+  }
+}
+
+TEST_CASE("types that cannot be read are refused before the first pass", "[weight_stream]") {
+  const auto backend = make_cpu_backend(1);
+  const DeepModel deep(*backend);
+  WeightsSource odd("odd file");
+  for (auto [name, tensor] : deep.weights.tensors()) {
+    if (name == "model.layers.5.mlp.up_proj.weight") {
+      tensor.type = StoredType::Unsupported;
+      tensor.type_name = "Q5_0";
+    }
+    odd.add(std::move(tensor));
+  }
+  const auto stream = [&] {
+    stream_transformer(odd, deep.config, *backend, kLimits, sizes_of(deep.config).largest);
+  };
+  CHECK(contains(error_of(stream), "'model.layers.5.mlp.up_proj.weight' is Q5_0; supported are"));
+}
+
+TEST_CASE("a streamed model without a stream does not run", "[weight_stream]") {
+  const auto backend = make_cpu_backend(1);
+  Transformer model(DeepModel::six_layers(0), *backend, streamed(kLimits));
+  CHECK(contains(error_of([&] { logits_of(model); }), "nobody brings the streamed weights"));
 }
 
 TEST_CASE("a streamed model leaves out no tensor and misses none", "[weight_stream]") {
